@@ -14,7 +14,8 @@
 
 `run` is a run folder in one file beside it, without what `fencepost analyze` makes anew, and without the folders of the
 machine that made it. `python -m
-harness.survey.findings RUN FILE.tar.xz` makes it; `tar -xf FILE.tar.xz` gives the folder back.
+harness.survey.findings RUN FILE.tar.xz` makes it; `tar -xf FILE.tar.xz` gives the folder back. `run: awaited`: there is
+no such run at present, and the first line below the title says so.
 """
 
 from __future__ import annotations
@@ -42,11 +43,14 @@ FOLDER: Final = "findings"
 MOST_BYTES: Final = 1_000_000
 _MADE_ANEW: Final = ("report.html", "history.parquet", "verdict.json", "logs")
 _DASHES: Final = "---"
+_AWAITED: Final = "awaited"
+WHY_AWAITED: Final = "The run of this finding is awaited: the one that was archived has no record of the links."
+"""The first line of such a text."""
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`subject`, `promise`: which ✗ it explains; several are joined by commas. `finding`: the kind that the verdict
-    must have, blamed on the lock. `run`: the file's name."""
+    must have, blamed on the lock. `run`: the file's name, or `awaited`."""
 
     subject: str
     promise: str
@@ -61,6 +65,11 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def promises(self) -> tuple[str, ...]:
         return tuple(name.strip() for name in self.promise.split(","))
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether there is no run of it."""
+        return self.run == _AWAITED
 
     def explains(self, subject: str, promise: str) -> bool:
         """Whether it says why this subject breaks this promise."""
@@ -114,7 +123,12 @@ def pack_small(run: RunFolder, file: Path) -> None:
 
 
 def disagreements(finding: Finding, folder: Path) -> Iterator[str]:
-    """Judge the run of a finding again: what it shows otherwise than the finding says."""
+    """Judge the run of a finding again: what it shows otherwise than the finding says. A finding whose run is awaited
+    must say so."""
+    if finding.about.is_awaited:
+        if finding.body.strip().partition("\n")[0] != WHY_AWAITED:
+            yield "the first line below its title does not say that its run is awaited"
+        return
     # Judging imports pandas; reading findings does not need it.
     from harness.checkers.judge import judge_folder
 

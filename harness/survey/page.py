@@ -101,7 +101,12 @@ def _broken(
         "runs": [(line.cell, line.seed, line.folder) for line in lines[:MOST_RUNS]],
         "more": len(lines) - MOST_RUNS,
         "findings": [
-            {"title": each.title, "run": f"{FOLDER}/{each.about.run}", "text": html(each.body, FOLDER)}
+            {
+                "name": each.name,
+                "title": each.title,
+                "run": None if each.about.is_awaited else f"{FOLDER}/{each.about.run}",
+                "text": html(each.body, FOLDER),
+            }
             for each in findings
             if each.about.explains(row.subject.name, settled.promise.name)
         ],
@@ -113,8 +118,8 @@ def _open_each_once(broken: Sequence[dict[str, Any]]) -> None:
     read = set[str]()
     for each in broken:
         for finding in each["findings"]:
-            finding["is_open"] = finding["run"] not in read
-            read.add(finding["run"])
+            finding["is_open"] = finding["name"] not in read
+            read.add(finding["name"])
 
 
 def _moment(settled: Settled, moments: Moments) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from harness.cli.main import run
 from harness.store.manifest import Manifest, check_manifest, write_manifest
 from harness.store.run_folder import RunFolder
 from harness.survey import findings
-from harness.survey.findings import MOST_BYTES, About, Finding, disagreements, pack_small, read_findings
+from harness.survey.findings import MOST_BYTES, WHY_AWAITED, About, Finding, disagreements, pack_small, read_findings
 from harness.survey.promises import PROMISES
 from harness.survey.subjects import SUBJECTS
 from tests.explain.test_terminal import folder_of, restarted
@@ -50,7 +50,7 @@ def test_a_finding_that_is_published_is_what_its_run_shows(finding: Finding) -> 
     promises = [each for each in PROMISES if each.name in finding.about.promises]
     assert len(promises) == len(finding.about.promises)
     assert any(finding.about.finding in promise.kinds for promise in promises)
-    assert (KEPT / finding.about.run).stat().st_size <= MOST_BYTES
+    assert finding.about.is_awaited or (KEPT / finding.about.run).stat().st_size <= MOST_BYTES
     assert list(disagreements(finding, KEPT)) == []
 
 
@@ -72,6 +72,21 @@ def test_a_finding_that_its_run_does_not_show_is_told(tmp_path: Path) -> None:
     assert list(disagreements(finding, tmp_path / "findings")) == [
         "the verdict is violation, not valid",
         "the lock is blamed for overlap, not for late-grant",
+    ]
+
+
+def test_no_run_is_kept_to_which_no_finding_leads() -> None:
+    named = {finding.about.run for finding in read_findings(KEPT) if not finding.about.is_awaited}
+    assert {path.name for path in KEPT.glob("*.tar.xz")} == named
+
+
+def test_a_finding_whose_run_is_awaited_says_so_in_its_first_line(tmp_path: Path) -> None:
+    about = About("redlock-ng", "validity", "overlap", "violation", "awaited")
+    told = Finding("mine", about, f"# A title\n\n{WHY_AWAITED}\n\nWhat, and where.\n")
+    silent = Finding("mine", about, "# A title\n\nWhat, and where.\n")
+    assert list(disagreements(told, tmp_path)) == []
+    assert list(disagreements(silent, tmp_path)) == [
+        "the first line below its title does not say that its run is awaited"
     ]
 
 

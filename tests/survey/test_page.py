@@ -79,6 +79,17 @@ def test_a_cross_shows_its_picture_and_what_somebody_found_out(written: Path) ->
     assert "late-grant in 1 run. By fault: slow answers in 1 run." in page
 
 
+def test_a_finding_whose_run_is_awaited_leads_to_none(tmp_path: Path) -> None:
+    folder = CampaignFolder.claim(tmp_path / "survey", made.campaign(made.grid("redlock-ng")))
+    folder.append(line("redlock-ng", "jitter", "long holds", blamed("late-grant"), verdict="violation"))
+    awaited = Finding("mine", About("redlock-ng", "validity", "late-grant", "violation", "awaited"), "# It\n\nSo.")
+    write_page(folder, settle_all(folder, {}, [awaited]), [awaited])
+    folder.close()
+    page = (folder.path / "index.html").read_text()
+    assert "<summary>It</summary>" in page
+    assert "The run that shows it best" not in page
+
+
 def test_a_finding_is_shown_as_it_is_meant_and_not_as_it_was_typed(tmp_path: Path) -> None:
     folder = CampaignFolder.claim(tmp_path / "survey", made.campaign(made.grid("redlock-ng")))
     folder.append(line("redlock-ng", "jitter", "long holds", blamed("late-grant"), verdict="violation"))
