@@ -95,22 +95,6 @@ def test_a_lock_whose_clients_use_one_value_each_for_all_their_sections() -> Non
     assert all(part.others == () for part in told.parts), "what both had themselves was granted to nobody else"
 
 
-def test_who_had_no_majority_is_told_if_nothing_else_is_known() -> None:
-    """c2 was granted the lock on n2 while nobody could see it."""
-    story = foreign().killed("n2", 12, 20)
-    story.seen("n1", "set", 9, "c1-1", ttl=100).seen("n2", "set", 9, "c1-1", ttl=100)
-    story.seen("n2", "blind", 13).seen("n3", "set", 29, "c2-1", ttl=100).seen("n2", "watching", 35, "again")
-    for node in ("n1", "n2", "n3"):
-        story.seen(node, "blind", 90)
-    story.sets("c1", "c1-1").sets("c2", "c2-1")
-    story.not_recorded.update(("n1", "n2", "n3"))
-    assert story.told("overlap").sentence == (
-        "The record shows no node that granted the lock to both c1 and c2; the nodes' replies are known only in part. "
-        "From "
-        "+35.0 ms on, no majority of the nodes can have held c2's key: n1 never set, n2 unseen."
-    )
-
-
 def test_nodes_that_were_not_watched_prove_nothing() -> None:
     story = Story().section("c1", 10, 50, asked=8).section("c2", 30, 60, asked=28).watched("n3")
     story.saw(9, "set", "n1 n2", "c1").saw(29, "set", "n3", "c2")

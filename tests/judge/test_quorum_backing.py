@@ -527,19 +527,18 @@ def test_a_belief_is_unfounded_when_no_majority_may_hold_the_value_between_two_m
             for watch_window in watch_windows
         )
 
-    def may_hold(node: str, values: set[str], at_ns: float) -> bool:
+    def may_hold(node: str, client: str, at_ns: float) -> bool:
+        own = (row for row in held if row["value"] is None or row["client"] in (None, client))
         return not is_seen(node, at_ns) or any(
-            row["node"] == node and row["value"] in (*values, None) and row["from_min_ns"] <= at_ns <= row["to_max_ns"]
-            for row in held
+            row["node"] == node and row["from_min_ns"] <= at_ns <= row["to_max_ns"] for row in own
         )
 
     used = {row["node"] for row in held}
     longest = []
     for number, (start, length, validity) in enumerate(sections):
-        without, values = [0], run.owners.values.get(places[f"c{number}"])
-        for at in range(start, min(start + length, start + validity)) if values is not None else ():
-            assert values is not None
-            holding = sum(may_hold(node, values, ms(at + 0.5)) for node in used)
+        without, is_told = [0], places[f"c{number}"] in run.owners.values
+        for at in range(start, min(start + length, start + validity)) if is_told else ():
+            holding = sum(may_hold(node, f"c{number}", ms(at + 0.5)) for node in used)
             unseen = sum(not is_seen(node, ms(at + 0.5)) for node in NODES if node not in used)
             without.append(without[-1] + 1 if (holding + unseen) * 2 <= len(used) + unseen else 0)
         longest.append(max(without))
