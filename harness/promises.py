@@ -2,7 +2,7 @@
 
 exclusion   never two clients inside at once (of a semaphore: never more than its permits)
 lease       a client that is told that it holds the lock does hold it, for as long as it is told
-liveness    a client gets a lock that is free, in time, and a lock that nobody needs comes free
+liveness    a client gets a lock that is free, in time, and a lock that no client holds comes free
 data        no acknowledged update is lost, no stale write accepted, and tokens grow
 """
 
@@ -18,7 +18,7 @@ is a violation whatever is required. `none`: it breaks no promise by itself, als
 
 PROMISES: Final[tuple[Promise, ...]] = get_args(Promise)
 KEPT_BY_THE_LOCK: Final[tuple[Promise, ...]] = ("lease", "liveness")
-"""Only a finding that blames the lock breaks these. The others are broken whoever is to blame."""
+"""Only a finding that blames the lock breaks these. The others are broken regardless of who is to blame."""
 
 LOCK: Final = "lock"
 """What is required by default: that no finding blames the lock for a broken promise."""

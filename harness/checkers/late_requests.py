@@ -2,7 +2,7 @@
 
 When a release has returned, or an acquire was refused, the client is done with the key. A request that leaves the
 client after that may free it; one that sets the key, or prolongs it, keeps the lock from being free: a watchdog that
-nobody stopped, or a client library that sends again what had failed (from the queue in which it waited for a
+was not stopped, or a client library that sends again what had failed (from the queue in which it waited for a
 connection). No fault can do that. What was merely late on its way is another matter: a SET that arrives behind its own
 release is a known limit of every lock, and not held against it.
 
