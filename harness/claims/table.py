@@ -122,7 +122,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         trials=(Trial("crash-with-aof-everysec"), Trial("crash-without-persistence", "control")),
         prediction="confirmed",
         remark="The documents speak of crashes and of power outages alike. The kernel outlives the process and keeps "
-        "what was written, fsynced or not, so only a power outage makes a difference.",
+        "what was written, fsynced or not, so only a power outage makes a difference. A slow disk is the exception: "
+        "while a sync is under way, the server keeps new writes in its own memory for up to two seconds.",
     ),
     Claim(
         name="everysec-power-loss",

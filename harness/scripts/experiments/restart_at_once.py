@@ -35,7 +35,7 @@ def clean_shutdown_with_aof(stage: Stage) -> None:
 
 @experiment(persistence="aof-everysec", expect=no_overlaps() & sections(2))
 def crash_with_aof_everysec(stage: Stage) -> None:
-    """SIGKILL loses nothing of an append-only file, however rarely it is fsynced: the kernel survives the server."""
+    """SIGKILL loses nothing that was written to an append-only file, fsynced or not: the kernel survives the server."""
     one, two = stage.clients("c1", "c2")
     one.sees("n1", "n2", "n3")
     one.acquire("k1")
