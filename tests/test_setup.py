@@ -596,16 +596,19 @@ def test_an_interruption_ends_everything_in_one_line(
     assert not (machine.tree / ".tools/bin/redis-server").exists()
 
 
-@pytest.mark.parametrize("keeps_nothing", [True, False])
-def test_a_clone_is_compiled_where_python_keeps_nothing_that_it_compiles(
-    keeps_nothing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", keeps_nothing)
+@pytest.mark.parametrize("value", ["1", ""])
+def test_a_clone_is_compiled_where_python_keeps_nothing_that_it_compiles(value: str, tmp_path: Path) -> None:
+    """As `make setup` starts it: its own Python ignores the variable."""
     (tmp_path / "lock.py").write_text("LOCK = 1\n")
     (tmp_path / "broken.py").write_text("LOCK =\n")
-    setup.keep_compiled(Path(sys.executable), [tmp_path, tmp_path / "absent"])
+    compile_both = (
+        f"import sys; sys.path.append({str(ROOT)!r}); from pathlib import Path; from fencepost.setup import python; "
+        f"python.keep_compiled(Path(sys.executable), [Path({str(tmp_path)!r}), Path('/absent')])"
+    )
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": value}
+    subprocess.run([sys.executable, "-E", "-c", compile_both], env=environment, check=True)
     compiled = [path.name.partition(".")[0] for path in tmp_path.glob("__pycache__/*.pyc")]
-    assert compiled == (["lock"] if keeps_nothing else [])
+    assert compiled == (["lock"] if value else [])
 
 
 def test_what_an_installer_said_cannot_steer_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:

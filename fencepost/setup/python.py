@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -36,7 +37,7 @@ def make_environment(shop: Workshop, step: str, pins: Path | None, target: Path,
 
 def add_packages(shop: Workshop, step: str, pins: Path, environment: Path, *, is_compiled: bool = False) -> int:
     """Install the pinned packages, and check that they fit together with what is there. They are compiled if
-    `is_compiled`, or if Python keeps nothing that it compiles by itself (PYTHONDONTWRITEBYTECODE).
+    `is_compiled`, or if Python keeps nothing that it compiles by itself.
 
     Returns how many are pinned. Raises SetupError.
     """
@@ -46,7 +47,7 @@ def add_packages(shop: Workshop, step: str, pins: Path, environment: Path, *, is
         with shop.scratch(step) as scratch:
             (scratch / "builder.txt").write_text(builder)
             install(shop, step, *there, "-r", scratch / "builder.txt")
-    compiled = ("--compile-bytecode",) if is_compiled or sys.dont_write_bytecode else ()
+    compiled = ("--compile-bytecode",) if is_compiled or _keeps_nothing() else ()
     install(shop, step, *there, "--no-build-isolation", *compiled, "-r", pins)
     run_uv(shop, step, "pip", "check", "--python", environment / "bin/python")
     return sum(1 for line in pins.read_text().splitlines() if "==" in line)
@@ -75,11 +76,17 @@ def unpack_wheel(shop: Workshop, step: str, wheel: str, into: Path, *, keep: boo
 
 def keep_compiled(interpreter: Path, folders: Sequence[Path]) -> None:
     """Compile these folders' modules, as pip compiles what it installs, if Python keeps nothing that it compiles by
-    itself (PYTHONDONTWRITEBYTECODE, which many images set). Otherwise every process of a run would compile its modules
-    anew, which takes a quarter of its start. What cannot be written or compiled is left as it is."""
-    if sys.dont_write_bytecode:
+    itself. Otherwise every process of a run would compile its modules anew, which takes most of its start. What cannot
+    be written or compiled is left as it is."""
+    if _keeps_nothing():
         command = [str(interpreter), "-m", "compileall", "-q", *map(str, folders)]
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
+def _keeps_nothing() -> bool:
+    """Whether the user's Python keeps nothing that it compiles: many images set PYTHONDONTWRITEBYTECODE, which set-up's
+    own Python ignores as all of Python's variables (`-E`)."""
+    return sys.dont_write_bytecode or bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
 
 
 def _settle(new: Path, target: Path) -> None:
