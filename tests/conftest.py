@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -18,7 +19,13 @@ from tests.progress import Progress
 from tests.skips import LACKS, Noting, read_skipped
 
 _MARK = "needs "
+_ASKED = pytest.StashKey[set[str] | None]()
 _GRACE_S = float(os.environ.get("FENCEPOST_HANG_GRACE_S", "30"))
+
+# Images of containers set it. Then each process of each run would compile its modules anew, and pytest, in each of its
+# own processes, all tests: the tests would take twice as long, and prove nothing more.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,6 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"--must-have {need}: tests/needs.py knows no such need") from None
         if missing:
             raise pytest.UsageError(f"--must-have {need}: {missing}")
+    file = config.getoption("--play-skipped")
+    config.stash[_ASKED] = None if file is None else {each.test for each in read_skipped(file)}
     plugins = config.pluginmanager
     if config.getoption("--record-durations"):
         plugins.register(durations, "fencepost-durations")
@@ -63,10 +72,17 @@ def pytest_configure(config: pytest.Config) -> None:
         plugins.register(Progress(reporter))
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file without any test that is asked for is not imported: that takes each of pytest's processes seconds."""
+    asked = config.stash[_ASKED]
+    if asked is None or collection_path.is_dir():
+        return None
+    return None if any(config.rootpath / test.partition("::")[0] == collection_path for test in asked) else True
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     record = durations.load()
-    quick, file = config.getoption("--quick"), config.getoption("--play-skipped")
-    asked = None if file is None else {each.test for each in read_skipped(file)}
+    quick, asked = config.getoption("--quick"), config.stash[_ASKED]
 
     def is_wanted(item: pytest.Item) -> bool:
         fits = not quick or item.get_closest_marker("quick") is not None or not durations.is_slow(item, record)

@@ -88,6 +88,7 @@ def test_what_was_skipped_is_played_later_and_nothing_else(
     play(suite, "--note-skipped", str(file)).assert_outcomes(passed=5, skipped=1)
     assert read_skipped(file) == [Skipped("test_suite.py::test_of_a_lock", "lock:redsync")]
     monkeypatch.setattr("tests.conftest.why_not", lambda need: "")
+    suite.makepyfile(test_other="raise Exception('no test of this file was skipped, so it is not imported')")
     play(suite, "--play-skipped", str(file)).assert_outcomes(passed=1, deselected=5)
 
 
