@@ -25,7 +25,7 @@ from docker.types import LogConfig, Mount
 from cluster.address import Address
 from cluster.archive import archive_of
 from cluster.at_once import at_once
-from cluster.backend import WIRE_VARIABLE, Backend
+from cluster.base_cluster import WIRE_VARIABLE, BaseCluster
 from cluster.container import ContainerNode
 from cluster.engine import (
     CALLS_AT_ONCE,
@@ -62,7 +62,7 @@ _LOG = LogConfig(type=LogConfig.types.JSON)
 """Set explicitly, because an engine can be configured to keep no logs, or to send them away."""
 
 
-class DockerCluster(Backend[ContainerNode]):
+class DockerCluster(BaseCluster[ContainerNode]):
     """`cluster.base.Cluster` in containers. The logs are written to `log_dir` when the cluster stops."""
 
     name: ClassVar[str] = "docker"
@@ -71,7 +71,8 @@ class DockerCluster(Backend[ContainerNode]):
         super().__init__(spec, state, log_dir, wire)
         self._prefix = f"fencepost-{state.run_id}"
         self._labels = {RUN_LABEL: state.run_id, STATE_LABEL: str(state.path), OWNER_LABEL: this_owner()}
-        self._known = state.engine  # read now, because somebody may delete the folder
+        site = state.site  # read now, because somebody may delete the folder
+        self._known = None if site is None else Engine.of(site)
         self._client: DockerClient | None = None
         self._proxy_image: Image | None = None
         self._containers: dict[str, Container] = {}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
-from fencepost.errors import BrokenEnvironmentError
+from cluster.site import Site, UnavailableError
 from fencepost.setup.machine import IS_CLONE
 
 DEFAULT_SOCKET: Final = "unix:///var/run/docker.sock"
@@ -72,6 +72,16 @@ class Engine:
         verify = {"DOCKER_TLS_VERIFY": "1"} if self.verify and tls else {}  # to `docker` an empty one is set
         return {"DOCKER_HOST": self.host, **tls, **verify}
 
+    @property
+    def site(self) -> Site:
+        """Of a run whose containers it has."""
+        return Site("docker", self.encode())
+
+    @classmethod
+    def of(cls, site: Site) -> Self:
+        """Which has the containers of a run at this site."""
+        return cls.decode(site.place)
+
     def encode(self) -> str:
         """As JSON, for `decode`."""
         return json.dumps(asdict(self))
@@ -81,29 +91,24 @@ class Engine:
         return cls(**json.loads(text))
 
 
-class NoEngineError(BrokenEnvironmentError):
-    """No Docker engine answers. `found`: what was tried and why it failed, without what to do about it.
-    `cannot_have_runs`: there is none, or none that this user may talk to, or none that a run can use, so it has
-    nothing of this user's runs."""
-
-    kind = "lacking"
+class NoEngineError(UnavailableError):
+    """No Docker engine answers. `cannot_have_runs`: there is none, or none that this user may talk to, or none that a
+    run can use."""
 
     def __init__(self, engine: Engine, cause: BaseException) -> None:
-        self.found = f"no Docker engine answers at {engine} ({cause})"
         is_elsewhere = engine.host.startswith("ssh:")
         self.cannot_have_runs = isinstance(cause, FileNotFoundError | PermissionError) or is_elsewhere
+        self.is_usual = self.cannot_have_runs and engine.is_default
         do = "start it, or " + ("`make setup-docker` on Debian as root, or " if IS_CLONE else "")
         if is_elsewhere:
             do = "name an engine of this machine, or "
         elif isinstance(cause, PermissionError):
             do = "let this user use it (usually by the group docker), or "
-        super().__init__(f"{self.found}; {do}use --cluster process")
+        super().__init__(f"no Docker engine answers at {engine} ({cause})", f"{do}use --cluster process")
 
 
-class NoContextError(BrokenEnvironmentError):
+class NoContextError(UnavailableError):
     """The Docker context that was asked for cannot be read, so it is not known which engine is meant."""
-
-    kind = "lacking"
 
 
 def find_engine(environment: Mapping[str, str] = os.environ) -> Engine:
@@ -124,8 +129,8 @@ def find_engine(environment: Mapping[str, str] = os.environ) -> Engine:
     meta = configured / "contexts/meta" / folder / "meta.json"
     if (told := _read(meta)) is None:
         raise NoContextError(
-            f"{named_by} names the Docker context {name!r}, which does not exist; choose another with "
-            "`docker context use`, or use --cluster process"
+            f"{named_by} names the Docker context {name!r}, which does not exist",
+            "choose another with `docker context use`, or use --cluster process",
         )
     endpoint = _entry(_entry(told, "Endpoints", meta, {}), "docker", meta, {})
     certificates = configured / "contexts/tls" / folder / "docker"
@@ -163,5 +168,6 @@ def _entry(values: Any, key: str, path: object, default: Any = "") -> Any:
 
 def _unreadable(path: object, why: object) -> NoContextError:
     return NoContextError(
-        f"{path} does not say which Docker engine to use ({why}); correct it, set DOCKER_HOST, or use --cluster process"
+        f"{path} does not say which Docker engine to use ({why})",
+        "correct it, set DOCKER_HOST, or use --cluster process",
     )

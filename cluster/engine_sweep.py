@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from cluster.at_once import at_once
 from cluster.engine_address import Engine, NoContextError, NoEngineError, find_engine
 from cluster.engine_http import ask_engine
-from cluster.lifetime import engines_of_dead, state_parent
+from cluster.lifetime import sites_of_dead, state_parent
 from cluster.sweep import UnaskedError
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
@@ -57,7 +57,8 @@ def sweep_docker(
     removed: list[str] = []
     unasked: list[str] = []
     stuck: list[str] = []
-    used = engines_of_dead(parent, is_alive)
+    sites = sites_of_dead(parent, "docker", is_alive)
+    used = {folder: Engine.of(site) for folder, site in sites.items()}
     asked: Sequence[Engine] = engines or []
     if engines is None:
         try:

@@ -20,6 +20,7 @@ from cluster.engine_address import Engine
 from cluster.engine_http import CALL_S, ask_engine
 from cluster.engine_runs import image_ids, remove_images
 from cluster.lifetime import RunState, temporary_folder
+from cluster.site import UnavailableError
 from cluster.spec import ClusterSpec
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.setup.machine import tools_folder
@@ -31,14 +32,11 @@ _failed: dict[str, UnfitEngineError] = {}
 """The trials of this process that went wrong."""
 
 
-class UnfitEngineError(BrokenEnvironmentError):
-    """The engine answers and cannot host a cluster. `found`: why not, without what to do about it."""
-
-    kind = "lacking"
+class UnfitEngineError(UnavailableError):
+    """The engine answers and cannot host a cluster."""
 
     def __init__(self, engine: Engine, why: str) -> None:
-        self.found = f"the Docker engine at {engine} cannot host a cluster: {why}"
-        super().__init__(f"{self.found}; {USE_ANOTHER}")
+        super().__init__(f"the Docker engine at {engine} cannot host a cluster: {why}", USE_ANOTHER)
 
 
 def check_engine(engine: Engine, spec: ClusterSpec, *, answers_within_s: float = CALL_S) -> None:
@@ -76,7 +74,7 @@ def try_engine(engine: Engine, facts: dict[str, Any], spec: ClusterSpec) -> None
         raise UnfitEngineError(
             engine, "it is rootless, and its containers have a network of their own, which this machine does not reach"
         )
-    with RunState.create(engine=engine) as state:
+    with RunState.create(site=engine.site) as state:
         try:
             before = image_ids(engine)
             try:

@@ -26,14 +26,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cluster.engine_address import Engine
 from cluster.reaper import Reaper
 from cluster.run_processes import RUN_VARIABLE, end_processes
+from cluster.site import Site
 from fencepost.errors import BrokenEnvironmentError
 
 _LOCK_NAME = "owner.lock"
 _PARENT_LOCK = ".lock"
-_ENGINE_NAME = "engine.json"
+_SITE_NAME = "site.json"
 _LEFT_NAME = "left"
 
 
@@ -48,10 +48,9 @@ class StateFolder:
         return self.path.name
 
     @property
-    def engine(self) -> Engine | None:
-        """The Docker engine that has the run's containers, recorded when the run was made; None for a run without
-        containers."""
-        return _engine_of(self.path)
+    def site(self) -> Site | None:
+        """Where the run has its servers, recorded when it was made; None for one without servers."""
+        return _site_of(self.path)
 
     def leave_to_reaper(self) -> None:
         """Record that something of the run could not be removed: the reaper tries again when the run is closed, and
@@ -75,15 +74,15 @@ class RunState(StateFolder):
         self._reaper = reaper
 
     @classmethod
-    def create(cls, run_id: str | None = None, *, parent: Path | None = None, engine: Engine | None = None) -> Self:
-        """A new folder, locked. `parent` is `state_parent()` by default. `engine`: where the run has its containers.
+    def create(cls, run_id: str | None = None, *, parent: Path | None = None, site: Site | None = None) -> Self:
+        """A new folder, locked. `parent` is `state_parent()` by default. `site`: where the run has its servers.
 
         Raises BrokenEnvironmentError if the folder exists already or cannot be made.
         """
         parent = checked_parent(parent)
         run_id = run_id or f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
         folder = parent / run_id
-        reaper = Reaper.start(folder, engine)  # first, so that there is no moment at which nobody would clean up
+        reaper = Reaper.start(folder, site)  # first, so that there is no moment at which nobody would clean up
         try:
             with parent_locked(parent):
                 try:
@@ -93,8 +92,8 @@ class RunState(StateFolder):
                         f"the run's temporary folder, {folder}, cannot be made: {error.strerror}; make room, or set "
                         "TMPDIR"
                     ) from error
-                if engine is not None:
-                    (folder / _ENGINE_NAME).write_text(engine.encode())
+                if site is not None:
+                    (folder / _SITE_NAME).write_text(site.encode())
                 lock = _open_lock(folder)
                 fcntl.flock(lock, fcntl.LOCK_EX)  # at most someone's `is_alive` holds it, for a moment
         except BaseException:
@@ -151,21 +150,22 @@ def is_alive(folder: Path) -> bool:
     return False
 
 
-def engines_of_dead(parent: Path, alive: Callable[[Path], bool]) -> dict[Path, Engine]:
-    """The state folders in `parent` of dead runs with containers, and the engine of each."""
+def sites_of_dead(parent: Path, backend: str, alive: Callable[[Path], bool]) -> dict[Path, Site]:
+    """The state folders in `parent` of dead runs of this backend, and the site of each."""
     try:
         folders = sorted(parent.iterdir())
     except FileNotFoundError:
         return {}
-    return {folder: engine for folder in folders if (engine := _engine_of(folder)) and not alive(folder)}
+    sites = {folder: site for folder in folders if (site := _site_of(folder)) and site.backend == backend}
+    return {folder: site for folder, site in sites.items() if not alive(folder)}
 
 
-def _engine_of(folder: Path) -> Engine | None:
+def _site_of(folder: Path) -> Site | None:
     try:
-        return Engine.decode((folder / _ENGINE_NAME).read_text())
+        return Site.decode((folder / _SITE_NAME).read_text())
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, TypeError):  # half-written by a harness that was killed, before it had containers
+    except (ValueError, TypeError):  # half-written by a harness that was killed, before it had servers
         return None
 
 

@@ -15,8 +15,8 @@ import msgspec
 from cluster.access import Access
 from cluster.address import Address
 from cluster.base import Cluster
-from cluster.engine_address import Engine
 from cluster.lifetime import StateFolder, is_alive, state_parent
+from cluster.site import Site
 from fencepost.errors import UsageError
 from fencepost.files import matching, on_disk
 
@@ -28,14 +28,14 @@ _INIT: Final = "init.pid"
 class LiveRun:
     """A run whose servers are up. `addresses`: by name: the nodes and `resource`. `access`: how to log in there.
     `proxy_socket`: where Toxiproxy's HTTP interface listens. `init`: the first process of its sandbox; None for a run
-    without one. `engine`: which has its containers; None for a run on processes."""
+    without one. `site`: where its servers are."""
 
     run_id: str
     addresses: Mapping[str, Address]
     access: Access
     proxy_socket: Path
     init: int | None
-    engine: Engine | None
+    site: Site
 
 
 class _Noted(msgspec.Struct, frozen=True):
@@ -104,8 +104,8 @@ def _read(folder: Path) -> LiveRun | None:
         noted = msgspec.json.decode((folder / _ADDRESSES).read_bytes(), type=_Noted)
         init = folder / _INIT
         pid = int(init.read_text()) if init.exists() else None
-        return LiveRun(
-            folder.name, noted.addresses, noted.access, Path(noted.proxy_socket), pid, StateFolder(folder).engine
-        )
+        if (site := StateFolder(folder).site) is None:
+            return None
+        return LiveRun(folder.name, noted.addresses, noted.access, Path(noted.proxy_socket), pid, site)
     except FileNotFoundError:
         return None

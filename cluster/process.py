@@ -11,8 +11,8 @@ from subprocess import Popen
 from typing import ClassVar
 
 from cluster.address import Address
-from cluster.backend import WIRE_VARIABLE, Backend
 from cluster.base import LOOPBACK
+from cluster.base_cluster import WIRE_VARIABLE, BaseCluster
 from cluster.children import end_child, look_at_child, spawn
 from cluster.lifetime import StateFolder
 from cluster.ports import Ports, ephemeral_range
@@ -22,7 +22,7 @@ from cluster.spec import ClusterSpec
 from fencepost.errors import BrokenEnvironmentError
 
 
-class ProcessCluster(Backend[ProcessNode]):
+class ProcessCluster(BaseCluster[ProcessNode]):
     """`cluster.base.Cluster` of processes."""
 
     name: ClassVar[str] = "process"

@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
-from cluster.engine_address import Engine
-from cluster.reaper import ENGINE_VARIABLE
+from cluster.reaper import SITE_VARIABLE
 from cluster.run_processes import end_processes
+from cluster.site import Site
 from fencepost.errors import BrokenEnvironmentError
 
 
@@ -22,14 +21,11 @@ def main(folder: Path) -> None:
     with suppress(BrokenEnvironmentError):  # one that does not end is tried again below
         end_processes(folder.name)
 
-    from cluster.disk import sweep_disks
-    from cluster.engine_sweep import sweep_docker
+    from cluster.backend_registry import sweepers_of
     from cluster.sweep import sweep_one
 
-    engine = os.environ.get(ENGINE_VARIABLE)
-    containers = partial(sweep_docker, parent=folder.parent, engines=[Engine.decode(engine)] if engine else [])
-    # Disks last: a container may still use one.
-    sweep_one(folder, [containers, partial(sweep_disks, parent=folder.parent)])
+    site = os.environ.get(SITE_VARIABLE)
+    sweep_one(folder, sweepers_of(Site.decode(site) if site else None, folder.parent))
 
 
 if __name__ == "__main__":

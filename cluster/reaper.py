@@ -21,8 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from cluster.engine_address import Engine
 from cluster.run_processes import RUN_VARIABLE
+from cluster.site import Site
 from fencepost.fresh import running
 
 _WAIT: Final = """
@@ -33,8 +33,8 @@ if not os.read(0, 1):
     os.execv(sys.argv[1], sys.argv[1:])
 """
 _GONE_WITHIN_S: Final = 5.0
-ENGINE_VARIABLE: Final = "FENCEPOST_ENGINE"
-"""How a reaper is told the engine of its run (`Engine.encode`)."""
+SITE_VARIABLE: Final = "FENCEPOST_SITE"
+"""How a reaper is told the site of its run (`Site.encode`)."""
 
 
 class Reaper:
@@ -45,12 +45,12 @@ class Reaper:
         self._done: int | None = done
 
     @classmethod
-    def start(cls, folder: Path, engine: Engine | None = None) -> Self:
-        """Start a reaper for the run with this state folder, which has containers in this engine or has none. Returns
+    def start(cls, folder: Path, site: Site | None = None) -> Self:
+        """Start a reaper for the run with this state folder, which has its servers there or has none. Returns
         immediately."""
         watched, done = os.pipe()
         environment = {name: value for name, value in os.environ.items() if name != RUN_VARIABLE}
-        environment[ENGINE_VARIABLE] = "" if engine is None else engine.encode()
+        environment[SITE_VARIABLE] = "" if site is None else site.encode()
         try:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _WAIT, *running("cluster.reap", str(folder.absolute()))],

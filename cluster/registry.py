@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
@@ -10,7 +9,7 @@ from types import MappingProxyType
 import cluster.servers as folder
 from cluster.server import Server
 from fencepost.errors import InternalError
-from fencepost.extensions import load
+from fencepost.extensions import objects_in
 
 
 @cache
@@ -18,12 +17,9 @@ def servers() -> Mapping[str, Server]:
     """All servers by the name that `--server` calls them: those of the source tree first, each folder sorted. Raises
     InternalError if two share a name."""
     found: dict[str, Server] = {}
-    for module in pkgutil.iter_modules(folder.__path__, "cluster.servers."):
-        server: Server | None = getattr(load(module.name), "SERVER", None)
-        if server is None:
-            continue
+    for module, server in objects_in(folder, "SERVER"):
         if server.name in found:
-            raise InternalError(f"two servers are called {server.name}; the second one is in {module.name}")
+            raise InternalError(f"two servers are called {server.name}; the second one is in {module}")
         found[server.name] = server
     return MappingProxyType(found)
 

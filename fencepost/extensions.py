@@ -1,4 +1,4 @@
-"""Nemeses, checkers, locks, workloads and servers of one's own, kept outside of the source tree.
+"""Nemeses, checkers, locks, workloads, servers and backends of one's own, kept outside of the source tree.
 
 FENCEPOST_PATH names folders, joined by colons. Each mirrors the source tree, so that a file can move into the tree
 later without an edit:
@@ -8,6 +8,7 @@ later without an edit:
     my-extensions/workloads/locks/my_lock.py
     my-extensions/workloads/kinds/bank.py
     my-extensions/cluster/servers/my_server.py
+    my-extensions/cluster/backends/my_backend.py
 
 A package that can be extended passes its `__path__` through `extended`; its registry then finds the files as it finds
 its own. The variable is inherited, so client processes see the same locks.
@@ -16,12 +17,13 @@ its own. The variable is inherited, so client processes see the same locks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import pkgutil
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from fencepost.errors import UsageError
 from fencepost.user_code import user_code
@@ -54,6 +56,13 @@ def extended(path: Iterable[str], package: str) -> list[str]:
         if place.is_dir():
             paths.append(str(place))
     return paths
+
+
+def objects_in(folder: ModuleType, name: str) -> Iterator[tuple[str, Any]]:
+    """What the modules of a package that can be extended define under this name, each with the name of its module."""
+    for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
+        if (defined := getattr(load(module.name), name, None)) is not None:
+            yield module.name, defined
 
 
 def load(name: str) -> ModuleType:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -59,10 +59,11 @@ class Option:
 
     `flag`: `--clients`; a name without dashes is a positional argument. `low` and `high`: the bounds, both included;
     those of a parsed class are for the number in its attribute `bounded`. `pattern`: what a whole text must match, and
-    the same in words. `unit`: the value is a duration, and people think of it in this unit. `instead_of`: the field of
-    another option, which cannot be given beside this one. `shown_default`: what `--help` says instead of the field's
-    default. `commands`: which commands other than `test` have the option (`compare`: as an axis); there it replaces
-    what the run would have. `replayed`: whether the command that repeats a run carries it.
+    the same in words. `choices`: the words that a text is one of, where a registry has them. `unit`: the value is a
+    duration, and people think of it in this unit. `instead_of`: the field of another option, which cannot be given
+    beside this one. `shown_default`: what `--help` says instead of the field's default. `commands`: which commands
+    other than `test` have the option (`compare`: as an axis); there it replaces what the run would have. `replayed`:
+    whether the command that repeats a run carries it.
     """
 
     flag: str
@@ -73,6 +74,7 @@ class Option:
     high: float = math.inf
     bounded: str | None = None
     pattern: tuple[str, str] | None = None
+    choices: Callable[[], tuple[str, ...]] | None = None
     unit: Literal["ms", "s"] | None = None
     instead_of: str | None = None
     shown_default: str | None = None
@@ -102,6 +104,8 @@ class Declared:
     @property
     def choices(self) -> tuple[str, ...]:
         """The words that the option takes; empty if it takes others."""
+        if self.option.choices is not None:
+            return self.option.choices()
         return get_args(self.type) if get_origin(self.type) is Literal else ()
 
     @property
@@ -176,11 +180,11 @@ class Declared:
             return parse_duration_ms(text)
         if self.type is Path:
             return checked_path(text)
-        if self.type is str:
-            return text
         if self.choices:
             if text not in self.choices:
                 raise UsageError(f"{text!r} is not one of {', '.join(self.choices)}")
+            return text
+        if self.type is str:
             return text
         return self.type.parse(text)
 

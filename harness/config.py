@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
+from cluster.backend_registry import AUTO, choices
 from cluster.persistence import FileSystem, Policy
 from cluster.spec import Replication, sentinels_of
 from fencepost.errors import UsageError
@@ -15,7 +16,6 @@ from harness.promises import LOCK, ONE_OR_MORE, required
 from workloads.kinds import find_workload
 from workloads.options import ClientOptions
 
-ClusterChoice = Literal["auto", "process", "docker"]
 RESULTS: Final = Path("results/runs" if IS_CLONE else "fencepost-runs")
 """Where runs are kept, relative to the working directory, unless `--results` says otherwise."""
 REPORTS: Final = Path("results/reports")
@@ -159,14 +159,15 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         Option("--schedule", "play a saved schedule.json; replaces --nemesis", "faults", "FILE"),
     ] = None
     cluster: Annotated[
-        ClusterChoice,
+        str,
         Option(
             "--cluster",
             "where servers run",
             "cluster",
+            choices=choices,
             commands=(*_REPEATED, "shrink", "mutants", "claims", "survey", "nightly"),
         ),
-    ] = "auto"
+    ] = AUTO
     nodes: Annotated[int, Option("--nodes", "lock servers", "cluster", low=1, high=9)] = 5
     server: Annotated[
         str,

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from rich.console import Console
 
+from cluster.backend_registry import backend_named, backends
 from cluster.lifetime import RunState
 from fencepost.errors import FencepostError
 from fencepost.text import listed, printable
-from harness.config import ClusterChoice, RunConfig
+from harness.config import RunConfig
 from harness.options import replay_command
 from harness.report.progress import Progress
 from harness.run.meanwhile import imported_meanwhile
@@ -97,7 +98,7 @@ def new_folder(prepared: Prepared, results: Path) -> RunFolder:
 def record_run(prepared: Prepared, folder: RunFolder, progress: Display, enough: Enough | None = None) -> None:
     """Make the run. It ends early once `enough` has been seen. Raises FencepostError if it broke off."""
     with (
-        RunState.create(folder.path.name, engine=prepared.setup.engine) as state,
+        RunState.create(folder.path.name, site=prepared.setup.site) as state,
         recording(folder),
         imported_meanwhile(_THE_JUDGE),
     ):
@@ -161,22 +162,22 @@ def setup_in_words(setup: Setup) -> str:
     config, spec = setup.config, setup.spec
     resource = f", resource on {printable(str(spec.resource_server))}" if spec.resource_server != spec.server else ""
     return (
-        f"{config.nodes} × {printable(str(spec.server))} as {_plural(setup.backend)}{resource}, "
+        f"{config.nodes} × {printable(str(spec.server))} {backend_named(setup.site.backend).words}{resource}, "
         f"{config.clients} clients of {printable(config.lock_name)}"
     )
 
 
 def say_what_is_missing(setup: Setup, out: Console) -> None:
-    """Say in one line each: why there are no containers although there is an engine, that other programs on this
+    """Say in one line each: why servers are not where `auto` would rather have them, that other programs on this
     machine can reach the run, that the nodes are not watched although they should be."""
-    server, config = setup.spec.server, setup.config
-    if setup.no_containers is not None:
-        out.print(f"servers as processes, because {setup.no_containers}", soft_wrap=True)
+    server, config, site = setup.spec.server, setup.config, setup.site
+    if site.passed_over is not None:
+        out.print(f"servers {backend_named(site.backend).words}, because {site.passed_over}", soft_wrap=True)
     if config.witness == "on" and not setup.is_watched:
         out.print(f"the nodes are not watched: {server.name} has no key events", soft_wrap=True)
-    if setup.no_sandbox is not None:
-        out.print(f"no sandbox, because this machine refuses one ({setup.no_sandbox})", soft_wrap=True)
-    if not setup.in_sandbox and setup.isolation()["by"] == "nothing":
+    if site.no_sandbox is not None:
+        out.print(f"no sandbox, because this machine refuses one ({site.no_sandbox})", soft_wrap=True)
+    if not site.in_sandbox and setup.isolation()["by"] == "nothing":
         line = "other users of this machine can talk to the run's servers, which cannot ask for a password"
         out.print(line, soft_wrap=True)
 
@@ -185,8 +186,4 @@ def as_it_ran(config: RunConfig, environment: Mapping[str, object]) -> RunConfig
     """The configuration, with `auto` replaced by the kind of cluster that the run really had."""
     cluster = environment.get("cluster")
     backend = cluster.get("backend") if isinstance(cluster, Mapping) else None
-    return msgspec.structs.replace(config, cluster=backend) if backend in get_args(ClusterChoice) else config
-
-
-def _plural(backend: str) -> str:
-    return {"process": "processes", "docker": "containers"}[backend]
+    return msgspec.structs.replace(config, cluster=backend) if backend in backends() else config

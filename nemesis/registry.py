@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 import nemesis as folder
 from fencepost.errors import InternalError, UsageError
-from fencepost.extensions import load
+from fencepost.extensions import objects_in
 from nemesis.base import TARGET_FIELDS, Mix, Nemesis, TargetFields
 
 
@@ -19,7 +18,7 @@ def nemeses() -> Mapping[str, Nemesis]:
     """All nemeses by the name that `--nemesis` calls them, sorted. Raises InternalError if two share a name,
     and UsageError for one whose faults do not say what they hit."""
     found: dict[str, Nemesis] = {}
-    for module, nemesis in _objects("NEMESIS"):
+    for module, nemesis in objects_in(folder, "NEMESIS"):
         if nemesis.name in found:
             raise InternalError(f"two nemeses are called {nemesis.name}; the second one is in {module}")
         _check_targets(module, nemesis.faults)
@@ -42,16 +41,8 @@ def _check_targets(module: str, faults: type[Any]) -> None:
 def mixes() -> Mapping[str, Mix]:
     """All mixes by name, sorted. Raises InternalError if two share a name, or one has the name of a nemesis."""
     found: dict[str, Mix] = {}
-    for module, mix in _objects("MIX"):
+    for module, mix in objects_in(folder, "MIX"):
         if mix.name in found or mix.name in nemeses():
             raise InternalError(f"two nemeses are called {mix.name}; the second one is in {module}")
         found[mix.name] = mix
     return MappingProxyType(dict(sorted(found.items())))
-
-
-def _objects(name: str) -> Iterator[tuple[str, Any]]:
-    """The modules that define it, by name, and the object."""
-    for module in pkgutil.iter_modules(folder.__path__, "nemesis."):
-        defined = getattr(load(module.name), name, None)
-        if defined is not None:
-            yield module.name, defined

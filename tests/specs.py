@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cluster.engine_address import Engine, find_engine
+from cluster.engine_address import find_engine
 from cluster.programs import find_server, find_toxiproxy
+from cluster.site import Site
 from cluster.spec import ClusterSpec
 
 
@@ -16,9 +17,9 @@ def spec_of(nodes: Sequence[str], clients: Sequence[str], **others: Any) -> Clus
     return ClusterSpec(nodes=tuple(nodes), clients=tuple(clients), **programs, **others)
 
 
-def engine_of(backend: str) -> Engine | None:
-    """What a state folder has to know for a cluster on this backend."""
-    return find_engine() if backend == "docker" else None
+def site_of(backend: str) -> Site:
+    """Of a run without a sandbox."""
+    return find_engine().site if backend == "docker" else Site(backend)
 
 
 _PROGRAMS: dict[str, Any] = {

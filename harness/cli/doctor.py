@@ -22,13 +22,10 @@ from rich.console import Console
 from rich.table import Table
 
 from cluster import lifetime
-from cluster.access import Access
-from cluster.engine_address import NoEngineError, find_engine
-from cluster.engine_trial import USE_ANOTHER, UnfitEngineError, engine_facts, try_engine
+from cluster.backend_registry import backends
 from cluster.programs import find_server, find_toxiproxy
 from cluster.registry import servers
 from cluster.sandbox import why_not
-from cluster.spec import ClusterSpec
 from cluster.system_tools import find_tool
 from cluster.wall_clock import find_clock_library
 from fencepost.errors import BrokenEnvironmentError, FencepostError
@@ -75,7 +72,7 @@ def examine() -> tuple[Check, ...]:
         _stopping(),
         _room(),
         *(_server(name) for name in servers() if name != _DEFAULT_SERVER),
-        _docker(),
+        *_backends(),
         _root(),
         _loop_devices(),
         _program("clocks", lambda: str(short(find_clock_library())), f"install a C compiler (gcc), then {SET_UP}"),
@@ -206,31 +203,11 @@ def _room() -> Check:
     return Check("disk space", ok, f"{free_mib / 1024:.1f} GiB free at {place}", fix, essential=True)
 
 
-def _docker() -> Check:
-    """Whether an engine can host a cluster, tested by having it host a small one."""
-    try:
-        engine = find_engine()
-        facts = engine_facts(engine)
-        found = f"{facts.get('ServerVersion')} at {engine}"
-        try:
-            server = find_server(_DEFAULT_SERVER)
-            spec = ClusterSpec(server, server, find_toxiproxy(), ("n1",), ("c1",), access=Access.fresh(closed=True))
-        except FencepostError:
-            return Check("Docker engine", False, f"{found}, not tried without the programs", SET_UP)
-        try_engine(engine, facts, spec)
-    except UnfitEngineError as error:
-        return Check("Docker engine", False, error.found, USE_ANOTHER)
-    except NoEngineError as error:
-        debian_root = os.geteuid() == 0 and Path("/etc/debian_version").exists()
-        fix = (
-            "make setup-docker"
-            if debian_root and IS_CLONE and engine.is_default
-            else "start an engine that this user may use, or use --cluster process"
-        )
-        return Check("Docker engine", False, error.found, fix)
-    except BrokenEnvironmentError as error:
-        return Check("Docker engine", False, str(error), "see there")
-    return Check("Docker engine", True, f"{found}, a small cluster came up")
+def _backends() -> Iterator[Check]:
+    """Of those that not every machine can have."""
+    for backend in backends().values():
+        if (seen := backend.examine(_DEFAULT_SERVER)) is not None:
+            yield Check(*seen)
 
 
 def _root() -> Check:

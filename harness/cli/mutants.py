@@ -45,6 +45,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _mutants(call: Call, out: Console) -> int:
+    from cluster.backend_registry import everywhere
     from harness.mutants.session import prove
 
     arguments: Arguments = call.arguments
@@ -53,7 +54,7 @@ def _mutants(call: Call, out: Console) -> int:
         arguments.results,
         seeds=(1 if arguments.quick else 3) if arguments.seeds is None else arguments.seeds,
         first_seed=arguments.first_seed,
-        cluster=call.replaced.get("cluster", "process"),
+        cluster=call.replaced.get("cluster", everywhere().name),
         quick=arguments.quick,
         only=arguments.only,
         faults=arguments.faults,

@@ -16,7 +16,6 @@ from harness.options import Results
 if TYPE_CHECKING:
     from rich.console import Console
 
-_CLUSTERS: Final = ("process", "docker")
 _WHOLE_MS: Final = 2 * 3_600_000.0
 _QUICK_MS: Final = 240_000.0
 
@@ -45,6 +44,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 def _nightly(call: Call, out: Console) -> int:
     from datetime import UTC, datetime
 
+    from cluster.backend_registry import backends, everywhere
     from harness.cli import setup
     from harness.nightly.session import run_nightly
     from harness.survey.subjects import chosen
@@ -57,7 +57,7 @@ def _nightly(call: Call, out: Console) -> int:
     setup.install(found, quiet=True)
     budget_ms = arguments.budget or (_QUICK_MS if arguments.quick else _WHOLE_MS)
     cluster = call.replaced.get("cluster")
-    clusters = [cluster] if cluster else ["process"] if arguments.quick else list(_CLUSTERS)
+    clusters = [cluster] if cluster else [everywhere().name] if arguments.quick else list(backends())
     return run_nightly(
         arguments.report,
         arguments.results,

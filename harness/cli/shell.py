@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from cluster.backend_registry import backend_named
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.options import Option
 from harness.cli.command import Call, Command
@@ -60,15 +61,13 @@ def _variables(live: LiveRun) -> dict[str, str]:
         for ending, value in (("", address), ("_HOST", address.host), ("_PORT", address.port))
     }
     login = {} if password is None else {"REDISCLI_AUTH": password}
-    engine = {} if live.engine is None else live.engine.variables
-    return {**addresses, **login, **engine, "PROXY_SOCKET": str(live.proxy_socket)}
+    own = backend_named(live.site.backend).variables(live.site)
+    return {**addresses, **login, **own, "PROXY_SOCKET": str(live.proxy_socket)}
 
 
 def _show(live: LiveRun) -> None:
     """The addresses, on stderr: stdout is the command's."""
-    place = "in its namespaces" if live.init is not None else "on this machine's network"
-    if live.engine is not None:
-        place = f"in containers of the Docker engine at {live.engine}"
+    place = backend_named(live.site.backend).whereabouts(live.site)
     lines = [f"{live.run_id}, {place}"]
     lines += [f"  {name.upper():<13} {address}" for name, address in live.addresses.items()]
     lines += [f"  {'PROXY_SOCKET':<13} {live.proxy_socket}"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from cluster.backend_registry import backends
 from fencepost.text import MISSING, milliseconds, number, plural, printable
 from harness.config import RunConfig
 from harness.figures import Tile
@@ -51,7 +52,7 @@ def cluster_line(run: Recorded, environment: Mapping[str, object]) -> str:
     2.12.0`; older runs do not say what the resource ran."""
     known = dict(_flat(environment.get("cluster")))
     backend = known.get("backend")
-    how = {"process": "as processes", "docker": "in containers"}.get(str(backend), str(backend) if backend else "")
+    how = backends()[str(backend)].words if backend in backends() else backend
     text = f"{run.config.nodes} × {server(run, environment)}"
     if how:
         text += f" {how}"

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+from cluster.backend_registry import backend_named
 from cluster.base import RESOURCE, Cluster
 from cluster.persistence import Policy
 from cluster.server import Server
@@ -16,7 +17,7 @@ from cluster.spec import RESOURCE_POLICY
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.extensions import extension_folders
 
-_PACKAGES = ("redis", "hiredis", "docker", "toxiproxy-python", "pandas", "numpy", "msgspec", "pyarrow")
+_PACKAGES = ("redis", "hiredis", "toxiproxy-python", "pandas", "numpy", "msgspec", "pyarrow")
 
 
 def describe_environment(
@@ -33,7 +34,7 @@ def describe_environment(
     return {
         "fencepost": version("fencepost"),
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in _PACKAGES},
+        "packages": {name: version(name) for name in (*_PACKAGES, *backend_named(cluster.backend).packages)},
         "kernel": platform.release(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),

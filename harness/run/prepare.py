@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
 
 import msgspec
 from rich.console import Console
 
 from cluster.access import Access
-from cluster.disk import check_disks, sweep_disks
-from cluster.engine_address import Engine, NoContextError, NoEngineError, find_engine
-from cluster.engine_http import CALL_S
-from cluster.engine_sweep import sweep_docker
-from cluster.engine_trial import UnfitEngineError, check_engine
+from cluster.backend_registry import choose_site, sweepers
+from cluster.disk import check_disks
 from cluster.programs import ServerProgram, find_server, find_toxiproxy
-from cluster.sandbox import why_not
 from cluster.spec import RESOURCE_POLICY, ClusterSpec
 from cluster.sweep import Swept, sweep
 from cluster.wall_clock import find_clock_library
 from fencepost.errors import UsageError
 from harness.checkers import check_checkers
-from harness.config import ClusterChoice, RunConfig
+from harness.config import RunConfig
 from harness.run.limits import check_limits
 from harness.run.scheduled import Prepared
-from harness.run.setup import ClusterKind, Setup, topology_of
+from harness.run.setup import Setup, topology_of
 from nemesis.schedule import (
     Schedule,
     check_server,
@@ -39,9 +33,6 @@ from nemesis.schedule import (
     parse_spec,
 )
 from workloads.registry import check_asks_nobody, check_lock, check_renews
-
-_AUTO_WITHIN_S: Final = 1.0
-"""How long an engine has to answer that was not asked for."""
 
 
 def prepare(config: RunConfig) -> Prepared:
@@ -101,13 +92,10 @@ def find_programs(config: RunConfig) -> Setup:
     )
     if config.disks:
         check_disks(config.disk_fs)
-    backend, engine, no_containers = choose_backend(config.cluster, spec)
-    if backend == "process" and (image := server.image or resource_server.image):
-        raise UsageError(f"the image {image} needs a container; use --cluster docker, or name a program's path")
-    no_sandbox = why_not() if backend == "process" else None
-    if backend == "process" and no_sandbox is None:
+    site = choose_site(config.cluster, spec)
+    if site.in_sandbox:
         spec = replace(spec, access=Access.fresh(closed=False))
-    return Setup(config, backend, spec, no_sandbox, engine, no_containers)
+    return Setup(config, spec, site)
 
 
 def _find_servers(config: RunConfig) -> tuple[ServerProgram, ServerProgram]:
@@ -140,39 +128,13 @@ def _with_disks(config: RunConfig, schedule: Schedule) -> RunConfig:
     return config
 
 
-class Backend(NamedTuple):
-    """Where the servers are, as `harness.run.setup.Setup` has it."""
-
-    kind: ClusterKind
-    engine: Engine | None = None
-    no_containers: str | None = None
-
-
-def choose_backend(choice: ClusterChoice, spec: ClusterSpec) -> Backend:
-    """`auto` is containers if a Docker engine can host them, else processes. Raises BrokenEnvironmentError for `docker`
-    if none can."""
-    if choice == "process":
-        return Backend("process")
-    engine = Engine()
-    try:
-        engine = find_engine()
-        check_engine(engine, spec, answers_within_s=_AUTO_WITHIN_S if choice == "auto" else CALL_S)
-    except (NoContextError, NoEngineError, UnfitEngineError) as error:
-        if choice == "docker":
-            raise
-        is_none = isinstance(error, NoEngineError) and error.cannot_have_runs and engine.is_default
-        return Backend("process", None, None if is_none else getattr(error, "found", str(error)))
-    return Backend("docker", engine)
-
-
 def remove_leftovers(out: Console, parent: Path | None = None) -> Swept:
     """Sweep what dead runs left behind, and say what that was. `parent`: where their state folders are; by default
     where this user's runs with this TMPDIR have theirs.
 
     What cannot be removed is said too, and stops nobody: no run shares anything with it.
     """
-    # Disks last: a container may still use one.
-    swept = sweep([partial(each, parent=parent) for each in (sweep_docker, sweep_disks)], parent=parent)
+    swept = sweep(sweepers(parent), parent=parent)
     for run in swept.runs:
         ended = f", ended {', '.join(run.processes)}" if run.processes else ""
         out.print(f"a dead run left something behind: removed {run.folder}{ended}", soft_wrap=True)

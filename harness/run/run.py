@@ -144,7 +144,7 @@ class ActiveRun:
             self._cluster = cluster = self._setup.open_cluster(self._state, folder.logs, folder.wire)
             stack.callback(redact, folder.logs, cluster.access)
             stack.callback(cluster.stop)
-            self._show(f"bringing up {config.nodes} nodes ({self._setup.backend})")
+            self._show(f"bringing up {config.nodes} nodes ({self._setup.site.backend})")
             cluster.start(lambda: bool(self.interruption))
             write_addresses(self._state, cluster)
             self._go_on()

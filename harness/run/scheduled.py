@@ -43,7 +43,7 @@ def perform(
     outside of fencepost broke; the folder then holds what was recorded so far."""
     setup = prepared.setup
     sparing = Sparing(enough or (lambda: False))
-    if setup.in_sandbox:
+    if setup.site.in_sandbox:
         job = ScheduledJob(setup, prepared.schedule, folder.path, state.path)
         play_inside(_SCENARIO, job, state, display, lambda _: None, sparing.at_snapshot)
     else:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
+from cluster.backend_registry import backend_named
 from cluster.base import Cluster
-from cluster.engine_address import Engine
 from cluster.lifetime import StateFolder
+from cluster.site import Site
 from cluster.spec import ClusterSpec
 from harness.config import RunConfig
 from nemesis.base import Topology
-
-ClusterKind = Literal["process", "docker"]
 
 
 def topology_of(config: RunConfig) -> Topology:
@@ -24,20 +22,11 @@ def topology_of(config: RunConfig) -> Topology:
 @dataclass(frozen=True, slots=True)
 class Setup:
     """What a run stands on, decided and checked before anything is started. It is data, so that it can be sent to the
-    process that makes the run. `no_sandbox`: why a run on processes has no sandbox; None if it has one. `engine`: which
-    has the containers; None for a run on processes. `no_containers`: why a run that could choose has no containers
-    although an engine was found; None if there is no such reason."""
+    process that makes the run."""
 
     config: RunConfig
-    backend: ClusterKind
     spec: ClusterSpec
-    no_sandbox: str | None = None
-    engine: Engine | None = None
-    no_containers: str | None = None
-
-    @property
-    def in_sandbox(self) -> bool:
-        return self.backend == "process" and self.no_sandbox is None
+    site: Site
 
     @property
     def is_watched(self) -> bool:
@@ -47,18 +36,12 @@ class Setup:
     def open_cluster(self, state: StateFolder, log_dir: Path, wire: Path) -> Cluster:
         """The cluster, not started. `wire`: the folder for what goes over the links."""
         recorded = wire if self.config.wire == "on" else None
-        if self.backend == "process":
-            from cluster.process import ProcessCluster
-
-            return ProcessCluster(self.spec, state, log_dir, recorded)
-        from cluster.docker import DockerCluster
-
-        return DockerCluster(self.spec, state, log_dir, recorded)
+        return backend_named(self.site.backend).open_cluster(self.spec, state, log_dir, recorded)
 
     def isolation(self) -> dict[str, str]:
         """For `environment.json`: what keeps other programs on this machine away from the run's servers."""
-        if self.in_sandbox:
+        if self.site.in_sandbox:
             return {"by": "namespaces"}
         servers = (self.spec.server.server, self.spec.resource_server.server)
         by = "passwords" if all(server.takes_logins for server in servers) else "nothing"
-        return {"by": by} if self.no_sandbox is None else {"by": by, "refused": self.no_sandbox}
+        return {"by": by} if self.site.no_sandbox is None else {"by": by, "refused": self.site.no_sandbox}

@@ -67,7 +67,7 @@ def record(
     experiment: Experiment, setup: Setup, target: str, folder: RunFolder, display: Display, say: Say = lambda _: None
 ) -> None:
     """Play the steps; `say` is given a line for each. Raises FencepostError if it broke off."""
-    with RunState.create(folder.path.name, engine=setup.engine) as state, recording(folder):
+    with RunState.create(folder.path.name, site=setup.site) as state, recording(folder):
         play_steps(experiment, target, setup, folder, state, display, say)
 
 

@@ -47,7 +47,7 @@ def play_steps(
 ) -> None:
     """Make the run; `say` is given a line for each step. Raises FencepostError when it broke off, UsageError for a
     mistake in the script."""
-    if setup.in_sandbox:
+    if setup.site.in_sandbox:
         job = _Job(setup, target, experiment.name, folder.path, state.path)
         play_inside(__name__, job, state, display, say)
     else:

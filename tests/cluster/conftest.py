@@ -41,7 +41,7 @@ def socket_folder() -> Iterator[Path]:
 def state(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RunState]:
     """Of a run in containers if the test needs an engine."""
     needs_engine = any("engine" in marker.args for marker in request.node.iter_markers("needs"))
-    with RunState.create(parent=tmp_path / "state", engine=find_engine() if needs_engine else None) as state:
+    with RunState.create(parent=tmp_path / "state", site=find_engine().site if needs_engine else None) as state:
         yield state
 
 

@@ -40,7 +40,7 @@ def test_it_leaves_nothing_whichever_step_it_was_at(
             assert next(asked) <= called_off_at, "it was told, and went on"
             cluster.stop()  # this one waited for less, and so asked less often
         assert [line for line in left_of(state.path) if line != str(state.path)] == []
-        assert {path.name for path in state.path.iterdir()} - {"engine.json"} == {"owner.lock"}
+        assert {path.name for path in state.path.iterdir()} - {"site.json"} == {"owner.lock"}
         if kind is DockerCluster:
             assert _in_the_engine(state) == 0
 

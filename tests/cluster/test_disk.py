@@ -193,13 +193,13 @@ def test_a_node_without_a_disk_is_not_killed_in_place_of_a_power_cut(make_cluste
 HARNESS = """
 import sys, pathlib
 from cluster.lifetime import RunState
-from tests.specs import engine_of, spec_of
+from tests.specs import site_of, spec_of
 backend, parent = sys.argv[1], pathlib.Path(sys.argv[2])
 if backend == "process":
     from cluster.process import ProcessCluster as Cluster
 else:
     from cluster.docker import DockerCluster as Cluster
-state = RunState.create("run-under-test", parent=parent, engine=engine_of(backend))
+state = RunState.create("run-under-test", parent=parent, site=site_of(backend))
 cluster = Cluster(spec_of(["n1", "n2"], ["c1"], policy="rdb", disks="ext4"), state, parent.parent / "logs")
 cluster.start()
 cluster.nodes["n1"].cut_power()

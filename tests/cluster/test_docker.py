@@ -60,7 +60,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeCluster]:
         clients: tuple[str, ...] = CLIENTS,
         server: ServerProgram | None = None,
     ) -> DockerCluster:
-        state = RunState.create(parent=parent, engine=find_engine())
+        state = RunState.create(parent=parent, site=find_engine().site)
         spec = spec_of(nodes, clients, policy=policy, server=server or find_server("redis"))
         made.append((DockerCluster(spec, state, state.path / "logs"), state))
         return made[-1][0]
@@ -441,7 +441,7 @@ from cluster.docker import DockerCluster
 from cluster.engine_address import find_engine
 from cluster.lifetime import RunState
 from tests.specs import spec_of
-state = RunState.create(parent=Path(sys.argv[1]), engine=find_engine())
+state = RunState.create(parent=Path(sys.argv[1]), site=find_engine().site)
 one = DockerCluster(spec_of(("n1", "n2"), ("c1",)), state, state.path / "logs")
 one.start()
 print(state.run_id, flush=True)

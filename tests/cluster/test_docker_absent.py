@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from cluster.backend_registry import choose_site
 from cluster.engine import connect
 from cluster.engine_address import find_engine
 from cluster.engine_sweep import sweep_docker
 from cluster.sweep import sweep, sweep_one
 from fencepost.errors import BrokenEnvironmentError
 from harness.cli.main import run
-from harness.run.prepare import choose_backend
 from tests.specs import spec_of
 
 
@@ -39,9 +39,9 @@ def no_engine(socket_folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def why_processes() -> str | None:
     """Why a run that may choose takes processes."""
-    backend = choose_backend("auto", spec_of(("n1",), ("c1",)))
-    assert (backend.kind, backend.engine) == ("process", None)
-    return backend.no_containers
+    site = choose_site("auto", spec_of(("n1",), ("c1",)))
+    assert (site.backend, site.place) == ("process", "")
+    return site.passed_over
 
 
 @pytest.mark.usefixtures("no_engine")

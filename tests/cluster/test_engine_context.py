@@ -33,7 +33,7 @@ from cluster.engine_address import find_engine
 from cluster.lifetime import RunState
 from tests.specs import spec_of
 folder = pathlib.Path(sys.argv[1])
-state = RunState.create(folder.name, parent=folder.parent, engine=find_engine())
+state = RunState.create(folder.name, parent=folder.parent, site=find_engine().site)
 cluster = DockerCluster(spec_of(["n1"], ["c1"]), state, folder.parent.parent / "logs")
 cluster.start()
 print("up", flush=True)

@@ -16,12 +16,12 @@ from docker import DockerClient
 import cluster.docker
 import cluster.images
 from cluster import engine_trial
+from cluster.backend_registry import choose_site
 from cluster.engine import connect
 from cluster.engine_address import Engine, NoEngineError, find_engine
 from cluster.engine_sweep import RUN_LABEL, STATE_LABEL
 from cluster.engine_trial import UnfitEngineError, check_engine, engine_facts, try_engine
 from cluster.images import Recipe
-from harness.run.prepare import choose_backend
 from tests.cluster.engines import second_way
 from tests.cluster.test_engine_http import Answers, engine
 from tests.specs import spec_of
@@ -85,16 +85,16 @@ def test_an_engine_that_refuses_what_a_run_needs_is_tried_once_and_told(monkeypa
     with engine(answers(ABLE)) as (port, asked):
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
         for _ in range(2):
-            backend = choose_backend("auto", spec)
-            assert backend.kind == "process"
+            site = choose_site("auto", spec)
+            assert site.backend == "process"
             assert re.match(
                 rf"the Docker engine at tcp://127\.0\.0\.1:{port} cannot host a cluster: .*no import today",
-                str(backend.no_containers),
+                str(site.passed_over),
             )
         tries = [line for line in asked if "/images/" in line]
         assert tries
         with pytest.raises(UnfitEngineError, match=r"no import today.*or --cluster process"):
-            choose_backend("docker", spec)
+            choose_site("docker", spec)
         assert [line for line in asked if "/images/" in line] == tries
 
 
@@ -120,8 +120,8 @@ def test_an_engine_behind_ssh_is_refused_in_one_line(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("DOCKER_HOST", "ssh://user@127.0.0.1")
     spec = spec_of(("n1",), ("c1",))
     with pytest.raises(NoEngineError, match=r"leads to another machine.*name an engine of this machine"):
-        choose_backend("docker", spec)
-    assert "leads to another machine" in str(choose_backend("auto", spec).no_containers)
+        choose_site("docker", spec)
+    assert "leads to another machine" in str(choose_site("auto", spec).passed_over)
 
 
 def left_of(folder: Path) -> list[str]:

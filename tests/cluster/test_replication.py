@@ -17,7 +17,7 @@ from cluster.run_processes import end_processes
 from cluster.spec import Replication
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
-from tests.specs import engine_of, spec_of
+from tests.specs import site_of, spec_of
 
 NODES = ("n1", "n2", "n3")
 FAILOVER_S = 4 * replication.FAILOVER_LIMIT_MS / 1e3
@@ -30,7 +30,7 @@ Open = Callable[[Replication], Cluster]
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """A running cluster of three nodes, which is stopped after the test."""
     kind = ProcessCluster if request.param == "process" else DockerCluster
-    with RunState.create(parent=tmp_path / "state", engine=engine_of(request.param)) as state:
+    with RunState.create(parent=tmp_path / "state", site=site_of(request.param)) as state:
         clusters: list[Cluster] = []
 
         def open_cluster(how: Replication) -> Cluster:

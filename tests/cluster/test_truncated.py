@@ -17,7 +17,7 @@ from cluster.persistence import Policy
 from cluster.process import ProcessCluster
 from cluster.servers.redis import KEPT
 from fencepost.errors import BrokenEnvironmentError
-from tests.specs import engine_of, spec_of
+from tests.specs import site_of, spec_of
 
 KEYS = [f"k{number}" for number in range(100)]
 HALF = PARTS // 2
@@ -37,7 +37,7 @@ def stack() -> Iterator[ExitStack]:
 def node_of(backend: str, policy: Policy, folder: Path, stack: ExitStack) -> Node:
     """The only node of a cluster."""
     make = ProcessCluster if backend == "process" else DockerCluster
-    state = stack.enter_context(RunState.create(parent=folder / "state", engine=engine_of(backend)))
+    state = stack.enter_context(RunState.create(parent=folder / "state", site=site_of(backend)))
     cluster = make(spec_of(["n1"], [], policy=policy), state, folder / "logs")
     stack.callback(cluster.stop)
     cluster.start()

@@ -26,7 +26,7 @@ from cluster.process import ProcessCluster
 from cluster.server_node import ServerNode
 from cluster.waiting import becomes_true
 from tests.harness.second_tries import first_that_counts
-from tests.specs import engine_of, spec_of
+from tests.specs import site_of, spec_of
 
 pytestmark = pytest.mark.needs("ext4")
 
@@ -144,7 +144,7 @@ def outcome_of(node: Node, end: End, loss: Loss, writer: Writer) -> Outcome:
 
 def bring_up(backend: str, policy: Policy, folder: Path, stack: ExitStack) -> Cluster:
     make = ProcessCluster if backend == "process" else DockerCluster
-    state = stack.enter_context(RunState.create(parent=folder / "state", engine=engine_of(backend)))
+    state = stack.enter_context(RunState.create(parent=folder / "state", site=site_of(backend)))
     cluster = make(spec_of(["n1", "n2", "n3"], [], policy=policy, disks="ext4"), state, folder / "logs")
     stack.callback(cluster.stop)
     cluster.start()

@@ -59,7 +59,7 @@ def nothing_starts() -> Iterator[None]:
         "harness.mutants.session.make_plan": lambda grid, **_: Plan(grid, {}),  # it asks each program a thousand times
         "harness.mutants.session.play": lambda *_, **__: False,
         "harness.run.prepare.sweep": lambda *_, **__: Swept((), ()),
-        "harness.run.prepare.why_not": lambda: None,
+        "cluster.sandbox.why_not": lambda: None,
         "harness.cli.setup.install": lambda *_, **__: 0,
         "harness.cli.shell._run": lambda *_: 0,
         "harness.serve.server.serve": lambda *_: asyncio.sleep(0),

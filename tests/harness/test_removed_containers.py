@@ -52,7 +52,7 @@ def test_a_run_ends_and_names_the_container_that_was_removed(part: str, tmp_path
 
 def test_a_node_that_a_fault_took_down_is_pruned_and_named(tmp_path: Path) -> None:
     """What `docker container prune` does: it removes containers that do not run."""
-    with RunState.create(parent=tmp_path / "state", engine=find_engine()) as state:
+    with RunState.create(parent=tmp_path / "state", site=find_engine().site) as state:
         cluster = DockerCluster(spec_of(("n1", "n2"), ("c1",)), state, tmp_path / "logs")
         cluster.start()
         try:

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from cluster.programs import ServerProgram, ToxiproxyProgram
+from cluster.site import Site
 from cluster.spec import ClusterSpec
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import Op, Timeline
@@ -71,7 +72,7 @@ def plays(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
 def player(folder: Path, best: Schedule | None = None) -> Player:
     redis = ServerProgram(folder, "redis", "7")
     spec = ClusterSpec(redis, redis, ToxiproxyProgram(folder, "2"), ("n1",), ("c1",))
-    setup = Setup(RunConfig(seed=1, lock="redlock"), "process", spec)
+    setup = Setup(RunConfig(seed=1, lock="redlock"), spec, Site("process"))
     kind = Kind("exclusion", "overlap", "lock")
     return Player(setup, kind, folder, lambda *_: "", lambda: best, lambda: False, Console(quiet=True))
 
