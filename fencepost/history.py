@@ -21,7 +21,10 @@ This module only defines the vocabulary. It imports no other folder, and `worklo
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Final, Literal, NamedTuple, Self, get_args, get_origin
 
 import msgspec
 
@@ -112,14 +115,46 @@ memory and a part of what it kept."""
 NodeState = Literal["down", "hung", "answering errors"]
 
 
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What was done to the parts that a field of `Impact` names. What tells effects apart asks this declaration, so an
+    effect is added by declaring its field.
+
+    `of`: what the parts are; links are pairs (client, node). `title`: what they are called in a list. `state`: how each
+    of them was, after `was`; empty: what `Impact.node_state` says. `organ`: what of the part was so, if not all of it.
+    `halts`: the parts did nothing at all while it lasted. `look`: how the page draws it, as an entry of `LOOKS` in
+    `harness/report/page.js`.
+    """
+
+    of: Literal["client", "node", "link"]
+    title: str
+    state: str
+    look: str
+    organ: str = ""
+    halts: bool = False
+
+
+Names = tuple[str, ...]
+Links = tuple[tuple[str, str], ...]
+
+
+class Hit(NamedTuple):
+    """What one effect of a fault hit: the names of clients or nodes, or links. `state`: how they were, after `was`."""
+
+    effect: Effect
+    state: str
+    names: Names = ()
+    links: Links = ()
+
+
 class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a fault actually hit, by name: links that were cut or slowed, as (client, node); nodes that were paused or
     taken down; clients that were paused or killed. Checkers and plots read only this, so they do not have to know the
     fault.
 
-    If nodes went down: `how_down` says how (`unasked`: nobody here took them down), and `keys_at_stake` are the keys
-    that lost their quorum. A majority of the nodes held them just before, and without these nodes no majority does.
-    None: the server cannot list its keys, or nobody knew beforehand.
+    If nodes went down: `how_down` says how (`unasked`: no verb took them down), and `keys_at_stake` are the keys that
+    lost their quorum. A majority of the nodes held them just before, and without these nodes no majority does. None:
+    the server cannot list its keys, or the harness did not know beforehand.
 
     `answers_errors`: the nodes were neither paused nor taken down, but answered writes with errors.
 
@@ -127,33 +162,70 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `clock_rate_percent` of the time since then, to either side. `wrong_client_clocks`: clients whose clock was.
     """
 
-    cut_links: tuple[tuple[str, str], ...] = ()
-    slow_links: tuple[tuple[str, str], ...] = ()
-    nodes: tuple[str, ...] = ()
-    paused_clients: tuple[str, ...] = ()
-    killed_clients: tuple[str, ...] = ()
+    cut_links: Annotated[Links, Effect("link", "cut links", "cut", "cut")] = ()
+    slow_links: Annotated[Links, Effect("link", "slow links", "slow", "slow")] = ()
+    nodes: Annotated[Names, Effect("node", "nodes", "", "down", halts=True)] = ()
+    paused_clients: Annotated[Names, Effect("client", "paused clients", "stopped", "stopped", halts=True)] = ()
+    killed_clients: Annotated[Names, Effect("client", "killed clients", "killed", "killed", halts=True)] = ()
     keys_at_stake: tuple[str, ...] | None = None
     how_down: HowDown | Literal["unasked"] | None = None
     answers_errors: bool = False
-    wrong_clocks: tuple[str, ...] = ()
-    wrong_client_clocks: tuple[str, ...] = ()
+    wrong_clocks: Annotated[Names, Effect("node", "wrong clocks", "wrong", "clock", organ="clock")] = ()
+    wrong_client_clocks: Annotated[Names, Effect("client", "wrong clocks", "wrong", "clock", organ="clock")] = ()
     clock_off_ms: Millis = 0.0
     clock_rate_percent: Millis = 0.0
 
-    @property
-    def links(self) -> tuple[tuple[str, str], ...]:
-        """Over which something was late or did not come."""
-        return (*self.cut_links, *self.slow_links)
+    def hits(self) -> Iterator[Hit]:
+        """What it did to which parts."""
+        for field, effect in effects_of(type(self)).items():
+            if parts := getattr(self, field):
+                is_link = effect.of == "link"
+                yield Hit(effect, self._state(effect), () if is_link else parts, parts if is_link else ())
 
     @property
-    def hit_nodes(self) -> tuple[str, ...]:
-        return (*self.nodes, *self.wrong_clocks)
+    def links(self) -> Links:
+        """Over which something was late or did not come."""
+        return tuple(link for hit in self.hits() for link in hit.links)
+
+    @property
+    def hit_nodes(self) -> Names:
+        return self._named("node")
 
     @property
     def hit_clients(self) -> frozenset[str]:
         """Those whose links, processes or clocks it changed."""
-        of_links = (client for client, _ in self.links)
-        return frozenset((*of_links, *self.paused_clients, *self.killed_clients, *self.wrong_client_clocks))
+        return frozenset((*(client for client, _ in self.links), *self._named("client")))
+
+    @property
+    def halted_clients(self) -> Names:
+        """Those that did nothing at all."""
+        return self._named("client", halts=True)
+
+    def on_users(self, users: Callable[[str], Names]) -> Self:
+        """The same with each client process replaced by these."""
+        changed: dict[str, object] = {}
+        for field, effect in effects_of(type(self)).items():
+            parts = getattr(self, field)
+            if effect.of == "link":
+                changed[field] = tuple((user, node) for client, node in parts for user in users(client))
+            elif effect.of == "client":
+                changed[field] = tuple(user for client in parts for user in users(client))
+        return msgspec.structs.replace(self, **changed)
+
+    def undone(self, names: Collection[str]) -> tuple[Self, Self]:
+        """Of a fault that another program ended early for the nodes and stopped clients of these names: what it did to
+        them, and the rest."""
+        ended: dict[str, object] = dict.fromkeys(effects_of(type(self)), ())
+        rest: dict[str, object] = {}
+        for field in ("nodes", "paused_clients"):
+            parts = getattr(self, field)
+            ended[field] = tuple(name for name in parts if name in names)
+            rest[field] = tuple(name for name in parts if name not in names)
+        return msgspec.structs.replace(self, **ended), msgspec.structs.replace(self, **rest)
+
+    def clock_off_after_ns(self, span_ns: int) -> float:
+        """How far the clocks may be off at most, so long after they were set wrong."""
+        return self.clock_off_ms * 1e6 + self.clock_rate_percent / 100 * span_ns
 
     @property
     def node_state(self) -> NodeState:
@@ -162,8 +234,26 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def took_nodes_down(self) -> bool:
-        """Older records have no `how_down`, but the keys at stake."""
-        return self.how_down is not None or self.keys_at_stake is not None
+        return self.how_down is not None
+
+    def _named(self, of: str, *, halts: bool = False) -> Names:
+        hits = (hit for hit in self.hits() if hit.effect.of == of and (hit.effect.halts or not halts))
+        return tuple(name for hit in hits for name in hit.names)
+
+    def _state(self, effect: Effect) -> str:
+        return effect.state or self.node_state
+
+
+@cache
+def effects_of(kind: type[Impact]) -> Mapping[str, Effect]:
+    """The effects that a kind of impact tells, by the field that names their parts."""
+    return {
+        field.name: note
+        for field in msgspec.structs.fields(kind)
+        if get_origin(field.type) is Annotated
+        for note in get_args(field.type)
+        if isinstance(note, Effect)
+    }
 
 
 STARVATION: Final = "CPU starvation"
@@ -177,15 +267,12 @@ class FaultEvent(Impact, frozen=True):
     `began_ns` … `done_ns`: the call that did it. The fault was certainly active from the `done_ns` of `injected` to the
     `began_ns` of `healed`. `what`: the fault in one line for people. `holds`: the probe's result (active after
     `injected`; gone after `healed`). `seen`: what the probe saw, in one line for people. `fault_class`: what it is to a
-    lock (`nemesis.base.FaultClass`), or the name of a nemesis that does not say; empty in older records.
+    lock (`nemesis.base.FaultClass`), or the name of a nemesis that does not say.
 
     `unplanned`: the nemesis did not do it; it was noticed (`harness.run.watch`). An unplanned fault is a fault like any
     other: it began between `began_ns` and `done_ns` of its `injected`, and ended between those of its `healed`; it has
     none if it did not end. An unplanned `undone` says that somebody ended a planned fault early, for the names that it
     hits: from its `done_ns` on, they no longer were as the fault had left them.
-
-    Older records have no `how_down`; there the name of the nemesis says the same
-    (`harness.explain.phrases.how_down`).
     """
 
     event: Literal["injected", "healed", "undone"]
@@ -198,6 +285,10 @@ class FaultEvent(Impact, frozen=True):
     seen: str
     fault_class: str = ""
     unplanned: bool = False
+
+    def _state(self, effect: Effect) -> str:
+        state = super()._state(effect)
+        return "not scheduled" if state == "stopped" and self.fault_class == STARVATION else state
 
 
 KeyEventName = Literal["set", "prolonged", "changed", "deleted", "expired", "evicted", "seen", "watching", "blind"]

@@ -118,7 +118,7 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
 def _disturbed(run: Recorded, client: str, node: str, from_ns: int, to_ns: int) -> bool:
     """Whether a fault can have hit the node, its link to the client, or the client in this time."""
     return any(
-        hits_link(event, client, node) or client in (*event.paused_clients, *event.killed_clients)
+        hits_link(event, client, node) or client in event.halted_clients
         for event, since, until in longest_windows(run.faults)
         if since <= to_ns and until >= from_ns
     )

@@ -176,7 +176,7 @@ class _Health:
 
 
 def _stops(event: FaultEvent, client: str | None, node: str) -> bool:
-    stopped = (*event.paused_clients, *event.killed_clients)
+    stopped = event.halted_clients
     return hits_link(event, client, node) or (client in stopped if client is not None else bool(stopped))
 
 

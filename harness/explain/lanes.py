@@ -34,7 +34,8 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A client that did not run, or a node that was out of service: `stopped`, `killed`, `down`."""
+    """A client that did not run, or a node that was out of service. `what`: `stopped`, `down`, … (the state of
+    a `fencepost.history.Hit`)."""
 
     lane: str
     what: str
@@ -65,12 +66,7 @@ def outages_of(run: Recorded, lanes: Collection[str], from_ns: int, to_ns: int) 
         event, until_ns = window.event, FOREVER_NS if window.to_ns is None else window.to_ns
         if not window.took or event.began_ns > to_ns or until_ns < from_ns:
             continue
-        of_nodes = "down" if event.took_nodes_down else "answers errors" if event.answers_errors else "hung"
-        for what, names in (
-            ("stopped", event.paused_clients),
-            ("killed", event.killed_clients),
-            (of_nodes, event.nodes),
-        ):
-            for name in dict.fromkeys(map(process_of, names)):
-                if name in lanes:
-                    yield Outage(name, what, event.began_ns, until_ns)
+        for hit in event.hits():
+            if hit.effect.halts:
+                names = dict.fromkeys(map(process_of, hit.names))
+                yield from (Outage(name, hit.state, event.began_ns, until_ns) for name in names if name in lanes)

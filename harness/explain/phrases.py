@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from fencepost.history import STARVATION, FaultEvent, HowDown
@@ -17,8 +17,8 @@ _WORTH_TELLING: Final = 0.25
 
 _AT_THE_DOOR: Final = ("acquire", "release")
 """The operations that are not inside the section."""
-_BY_NEMESIS: Final[Mapping[str, HowDown]] = {"crash": "kill", "shutdown": "shutdown", "power": "power cut"}
-"""For older records, in which a fault does not say how it took nodes down."""
+_IS_TOLD_ALONE: Final = {"hung": "down", "answering errors": "down", "not scheduled": "stopped"}
+"""What need not be said of a part that was also in the state on the right."""
 _FORGETFUL: Final = {
     "none": "with persistence none, a restarted node has forgotten its locks",
     "rdb": "rdb had not saved it",
@@ -56,7 +56,7 @@ def of_nodes(count: int, run: Recorded) -> str:
 
 def how_down(event: FaultEvent) -> HowDown | None:
     """How the fault took its nodes down; None if it did not, or if that is unknown."""
-    return None if event.how_down == "unasked" else event.how_down or _BY_NEMESIS.get(event.nemesis)
+    return None if event.how_down == "unasked" else event.how_down
 
 
 def brought_down(window: Window, nodes: Sequence[str]) -> str:
@@ -150,32 +150,23 @@ def _slows(window: Window, side: Side) -> bool:
 
 def out_of_order(run: Recorded, from_ns: int, until_ns: int) -> str:
     """What faults had hit at some time between the two: `n3 was hung and c1 was stopped`; empty if there were none."""
-    hung: set[str] = set()
-    refusing: set[str] = set()
-    down: set[str] = set()
-    stopped: set[str] = set()
-    starved: set[str] = set()
-    clocks: set[str] = set()
+    states: dict[tuple[str, str], set[str]] = {}
     links: set[tuple[str, str]] = set()
     for window in windows(run.faults):
-        event = window.event
-        if event.began_ns <= until_ns and (window.to_ns is None or window.to_ns >= from_ns):
-            (down if event.took_nodes_down else refusing if event.answers_errors else hung).update(event.nodes)
-            (starved if event.fault_class == STARVATION else stopped).update(event.paused_clients)
-            clocks.update(event.wrong_clocks, event.wrong_client_clocks)
-            links.update(event.links)
-    states = {
-        "down": down,
-        "hung": hung - down,
-        "answering errors": refusing - down,
-        "stopped": stopped,
-        "not scheduled": starved - stopped,
-    }
-    found = [f"{listed(some)} {was(some)} {how}" for how, names in states.items() if (some := sorted(names))]
-    if clocks:
-        found.append(
-            f"the {'clock' if len(clocks) == 1 else 'clocks'} of {listed(sorted(clocks))} {was(sorted(clocks))} wrong"
-        )
+        if window.event.began_ns <= until_ns and (window.to_ns is None or window.to_ns >= from_ns):
+            links.update(window.event.links)
+            for hit in window.event.hits():
+                if hit.names:
+                    states.setdefault((hit.effect.organ, hit.state), set()).update(hit.names)
+    for milder, worse in _IS_TOLD_ALONE.items():
+        states.get(("", milder), set()).difference_update(states.get(("", worse), ()))
+    found = [_in_state(organ, state, sorted(names)) for (organ, state), names in sorted(states.items()) if names]
     if links:
         found.append(f"{plural(len(links), 'link')} {'was' if len(links) == 1 else 'were'} cut or slow")
     return listed(found) if found else ""
+
+
+def _in_state(organ: str, state: str, names: Sequence[str]) -> str:
+    """`n1 and n2 were down`, `the clock of n1 was wrong`."""
+    those = f"the {organ if len(names) == 1 else f'{organ}s'} of {listed(names)}" if organ else listed(names)
+    return f"{those} {was(names)} {state}"

@@ -149,16 +149,11 @@ def _phases(run: Recorded) -> Iterator[Slice]:
 
 def _fault(window: Window) -> Slice:
     event = window.event
-    hit: dict[str, Iterable[str | tuple[str, str]]] = {
-        "cut links": event.cut_links,
-        "slow links": event.slow_links,
-        "nodes": event.nodes,
-        "wrong clocks": (*event.wrong_clocks, *event.wrong_client_clocks),
-        "paused clients": event.paused_clients,
-        "killed clients": event.killed_clients,
-    }
+    hit: dict[str, list[str | tuple[str, str]]] = {}
+    for each in event.hits():
+        hit.setdefault(each.effect.title, []).extend((*each.names, *each.links))
     args = {"took effect": window.took, "seen": event.seen, "healed": window.to_ns is not None}
-    args |= {name: _joined(names) for name, names in hit.items() if names}
+    args |= {name: _joined(names) for name, names in hit.items()}
     return Slice(event.what, window.from_ns, window.to_ns, args)
 
 
@@ -188,7 +183,7 @@ def _clients(run: Recorded) -> Iterator[tuple[str, list[Slice]]]:
 def _nodes(run: Recorded, found: Iterable[Window]) -> Iterator[tuple[str, list[Slice]]]:
     tracks: dict[tuple[str, str], list[Slice]] = {(node, ""): [] for node in run.config.node_names}
     for window in found:
-        for node in (*window.event.nodes, *window.event.wrong_clocks):
+        for node in window.event.hit_nodes:
             tracks.setdefault((node, ""), []).append(_fault(window))
     if run.watched is not None:
         for held in records(run.watched.holdings):

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from msgspec.structs import replace
-
 from fencepost.history import ClientEnd, FaultEvent
 from fencepost.quorum import quorum
 
@@ -39,21 +37,11 @@ def _with_ends(events: Iterable[FaultEvent]) -> Iterator[tuple[FaultEvent, Fault
     for whole in injected:
         rest = whole
         for early in sorted(undone.get(whole.fault, ()), key=lambda event: event.done_ns):
-            names = {*early.nodes, *early.paused_clients}
-            rest, ended = _only(rest, names, hit=False), _only(rest, names, hit=True)
+            ended, rest = rest.undone({*early.nodes, *early.paused_clients})
             if _hits(ended):
                 yield ended, early
         if rest is whole or _hits(rest):
             yield rest, healed.get(whole.fault)
-
-
-def _only(event: FaultEvent, names: set[str], *, hit: bool) -> FaultEvent:
-    """The event with only those of its nodes and paused clients that are among the names (`hit`), or are not."""
-    nodes = tuple(name for name in event.nodes if (name in names) is hit)
-    paused = tuple(name for name in event.paused_clients if (name in names) is hit)
-    if hit:
-        event = replace(event, cut_links=(), slow_links=(), killed_clients=(), wrong_clocks=(), wrong_client_clocks=())
-    return replace(event, nodes=nodes, paused_clients=paused)
 
 
 def _hits(event: FaultEvent) -> bool:
@@ -130,7 +118,7 @@ def reach(
     majority = quorum(len(nodes))
     for began, done in pairwise(times):
         active = [event for event, since, until in windows if since < done and until > began]
-        gone = {name for event in active for name in (*event.paused_clients, *event.killed_clients)}
+        gone = {name for event in active for name in event.halted_clients}
         gone.update(name for name, at_ns in ended.items() if at_ns <= began)
         down = {name for event in active for name in event.nodes}
         cut = {link for event in active for link in event.links}

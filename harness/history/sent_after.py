@@ -57,7 +57,7 @@ class SentAfter:
         if any(since <= sent_ns and until >= since_ns for since, until in waits):
             return False
         faults = [event for event, since, until in self.faults if since <= sent_ns and until >= since_ns]
-        if any(client in (*event.paused_clients, *event.killed_clients) for event in faults):
+        if any(client in event.halted_clients for event in faults):
             return False
         if not is_round and self.opened[request["connection"]] > end_ns + SLACK_NS:
             return True

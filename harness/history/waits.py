@@ -79,9 +79,8 @@ def in_the_way(run: Recorded, wait: Wait, others: list[Wait]) -> list[tuple[int,
     found = []
     rivals = [other for other in others if other.key == wait.key and other.client != wait.client]
     for event, began, done in longest_windows(run.faults):
-        hit = {client for client, _ in (*event.cut_links, *event.slow_links)}
-        hit.update(event.paused_clients, event.killed_clients, event.wrong_client_clocks)
-        if wait.client in hit or event.wrong_clocks or not set(run.nodes).isdisjoint(event.nodes):
+        hit = event.hit_clients
+        if wait.client in hit or not set(run.nodes).isdisjoint(event.hit_nodes):
             found.append((began, done))
         found += [
             (max(began, other.since_ns), min(done, other.until_ns))

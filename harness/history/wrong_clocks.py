@@ -27,8 +27,7 @@ class WrongClocks:
         clients: dict[str, list[tuple[int, int]]] = {}
         for event, began, done in longest_windows(faults):
             for node in event.wrong_clocks:
-                gained_ns = event.clock_off_ms * 1e6 + event.clock_rate_percent / 100 * (done - began)
-                until = min(FOREVER_NS, done + round(lease_ms * 1e6 + gained_ns))
+                until = min(FOREVER_NS, done + round(lease_ms * 1e6 + event.clock_off_after_ns(done - began)))
                 found.setdefault(node, []).append((began, until))
             for client in event.wrong_client_clocks:
                 clients.setdefault(client, []).append((began, done))

@@ -34,8 +34,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
     if (laneLast[lane]) laneLast[lane].next = f;
     laneLast[lane] = f;
     const tally = (links, at) => { const m = new Map(); for (const l of links) if (l[at] >= 0) m.set(l[at], (m.get(l[at]) || 0) + 1); return m; };
-    f.cutClients = tally(f.cut, 0); f.cutNodes = tally(f.cut, 1);
-    f.slowClients = tally(f.slow, 0); f.slowNodes = tally(f.slow, 1);
+    for (const h of f.hits) if (h.of === "link") { h.clients = tally(h.rows, 0); h.nodes = tally(h.rows, 1); }
   }
 
   // --- geometry ------------------------------------------------------------------------------------------------
@@ -163,19 +162,19 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
       if (f.to < v0 || f.from > v1 || !f.took) continue;
       const marks = (hit, y0, h, of, colour, off) => { ctx.fillStyle = colour; for (const [r, n] of hit) {
         ctx.globalAlpha = 0.35 + 0.65 * n / of; bar(f.from, f.to, y0 + r * h + h - off, 3, 1); } ctx.globalAlpha = 1; };
-      marks(f.cutClients, clientsY, clientH, data.nodes.length, colours.cut, clientH / 2 + 2);
-      marks(f.slowClients, clientsY, clientH, data.nodes.length, colours.slow, clientH / 2 + 2);
-      marks(f.cutNodes, nodesY, nodeH, data.clients.length, colours.cut, nodeH / 2 + 1);
-      marks(f.slowNodes, nodesY, nodeH, data.clients.length, colours.slow, nodeH / 2 + 1);
-      ctx.fillStyle = colours.slow;
-      for (const r of f.clocks) bar(f.from, f.to, nodesY + r * nodeH + nodeH - 5, 3, 1);
-      for (const r of f.clientClocks) bar(f.from, f.to, clientsY + r * clientH + clientH - 5, 3, 1);
-      ctx.fillStyle = down;
-      for (const r of f.paused) bar(f.from, f.to, clientsY + r * clientH + 1, clientH - 3, 2);
-      ctx.fillStyle = colours.down;
-      ctx.globalAlpha = 0.75; for (const r of f.nodes) bar(f.from, f.to, nodesY + r * nodeH + 2, nodeH - 4, 2);
-      ctx.globalAlpha = 0.45; for (const r of f.killed) bar(f.from, f.to, clientsY + r * clientH + 1, clientH - 3, 2);
-      ctx.globalAlpha = 1;
+      // By an effect's `look`, what the rows of its clients or nodes are filled with, how opaque, and whether only in a thin line.
+      const LOOKS = { clock: [colours.slow, 1, true], stopped: [down, 1], down: [colours.down, 0.75], killed: [colours.down, 0.45] };
+      for (const h of f.hits) {
+        if (h.of === "link") {
+          marks(h.clients, clientsY, clientH, data.nodes.length, colours[h.look], clientH / 2 + 2);
+          marks(h.nodes, nodesY, nodeH, data.clients.length, colours[h.look], nodeH / 2 + 1);
+          continue;
+        }
+        const [y0, rowH, edge] = h.of === "client" ? [clientsY, clientH, 1] : [nodesY, nodeH, 2], [fill, alpha, thin] = LOOKS[h.look];
+        ctx.fillStyle = fill; ctx.globalAlpha = alpha;
+        for (const r of h.rows) bar(f.from, f.to, y0 + r * rowH + (thin ? rowH - 5 : edge), thin ? 3 : rowH - 2 - edge, thin ? 1 : 2);
+        ctx.globalAlpha = 1;
+      }
     }
     const pad = clientH > 12 ? 4 : 1, barH = clientH - 2 * pad - (clientH > 12 ? 1 : 0);
     rows.forEach((list, r) => drawSections(list, clientsY + r * clientH + pad, barH, beyond));

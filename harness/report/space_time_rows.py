@@ -106,7 +106,7 @@ def _events(picture: Picture) -> Iterator[Event]:
         if picture.from_ns < outage.from_ns:
             yield Event(outage.from_ns, "lane", f"{outage.lane} {outage.what}", goes=(outage.lane,))
         if outage.to_ns <= picture.to_ns:
-            back = "runs again" if outage.what == "stopped" else "back"
+            back = "runs again" if outage.what in ("stopped", "not scheduled") else "back"
             yield Event(outage.to_ns, "lane", f"{outage.lane} {back}", returns=(outage.lane,))
 
 

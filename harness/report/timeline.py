@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fencepost.history import Hit
 from fencepost.text import printable
 from harness.history.capacity import pairs_beyond
 from harness.history.fault_windows import Window
@@ -95,9 +96,12 @@ def _fault(
 ) -> dict[str, object]:
     event = window.event
 
-    def pairs(links: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:
-        """Links as numbers; -1 is the resource, which has no row."""
-        return [(clients[c], nodes.get(n, -1)) for c, n in links if c in clients]
+    def rows(hit: Hit) -> list[int] | list[tuple[int, int]]:
+        """Names as numbers of rows, links as pairs of them; -1 is the resource, which has no row."""
+        if hit.links:
+            return [(clients[c], nodes.get(n, -1)) for c, n in hit.links if c in clients]
+        of = clients if hit.effect.of == "client" else nodes
+        return [of[name] for name in hit.names if name in of]
 
     return {
         "what": printable(event.what),
@@ -108,13 +112,7 @@ def _fault(
         "healed": window.to_ns is not None,
         "took": window.took,
         "unplanned": event.unplanned,
-        "cut": pairs(event.cut_links),
-        "slow": pairs(event.slow_links),
-        "nodes": [nodes[n] for n in event.nodes if n in nodes],
-        "clocks": [nodes[n] for n in event.wrong_clocks if n in nodes],
-        "clientClocks": [clients[c] for c in event.wrong_client_clocks if c in clients],
-        "paused": [clients[c] for c in event.paused_clients if c in clients],
-        "killed": [clients[c] for c in event.killed_clients if c in clients],
+        "hits": [{"of": hit.effect.of, "look": hit.effect.look, "rows": rows(hit)} for hit in event.hits()],
     }
 
 
