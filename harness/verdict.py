@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -16,9 +16,10 @@ Word = Literal["valid", "violation", "unknown"]
 
 EXIT_CODES: Final[dict[Word, int]] = {"valid": 0, "violation": 1, "unknown": 2}
 
-VERDICT_SCHEMA: Final = 4
+VERDICT_SCHEMA: Final = 5
 """What `verdict.json` is written with. 1: checkers had other names, and figures were not typed. 2: nothing bound it to
-its record. 3: findings named the requirements that they break, and no promise was judged by itself."""
+its record. 3: findings named the requirements that they break, and no promise was judged by itself. 4: findings did not
+say when they first happened."""
 
 F = TypeVar("F", bound=CheckerFigures)
 T = TypeVar("T")
@@ -28,19 +29,24 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that was found, in words and in numbers.
 
     `count`: how many there are of this kind and blame. `examples`: a few of them, JSON values with client, section, key
-    and times in ms since the start. `checker`: who found it; the judge fills that in. `promise`: what it belongs to;
-    given only for a kind that `harness.promises.KINDS` does not know.
+    and times in ms since the start; `at_ms` is when that one happened. `at_ms`: when the first of all happened; left
+    out where that is the earliest example. `checker`: who found it; the judge fills that in. `promise`: what it belongs
+    to; given only for a kind that `harness.promises.KINDS` does not know.
     """
 
     kind: str
     blame: Blame
     text: str
     count: int = 1
-    examples: tuple[dict[str, object], ...] = ()
+    examples: tuple[dict[str, Any], ...] = ()
+    at_ms: float | None = None
     checker: str = ""
     promise: Belongs | None = None
 
     def __post_init__(self) -> None:
+        if self.at_ms is None:
+            times = (example["at_ms"] for example in self.examples if "at_ms" in example)
+            msgspec.structs.force_setattr(self, "at_ms", min(times, default=None))
         if self.promise is None:
             msgspec.structs.force_setattr(self, "promise", KINDS.get(self.kind))
 
@@ -61,12 +67,6 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.blame == "lock" and (LOCK in asked or (broken == "exclusion" and "lease" in asked)):
             return True
         return broken == "record" or broken in asked
-
-    @property
-    def first_ms(self) -> float | None:
-        """When the first one happened, in ms since the start; None where that is not told. It is among the examples."""
-        times = [example.get(name) for example in self.examples for name in ("at_ms", "from_ms", "overlap_from_ms")]
-        return min((time for time in times if isinstance(time, int | float)), default=None)
 
 
 def shown(found: Sequence[T], worst: T) -> list[T]:

@@ -60,7 +60,7 @@ def moment_of(run: Recorded) -> dict[str, object] | None:
 def other_moment_of(run: Recorded, verdict: Verdict) -> dict[str, object] | None:
     """The same of another finding blamed on the lock, one that violates what was required before others: the time
     around its first example, and `finding`, its kind. None if there is none."""
-    told = [(each, at_ms) for each in ordered(verdict) if each.blame == "lock" and (at_ms := each.first_ms) is not None]
+    told = [(each, at_ms) for each in ordered(verdict) if each.blame == "lock" and (at_ms := each.at_ms) is not None]
     if not told:
         return None
     finding, at_ms = told[0]

@@ -153,7 +153,7 @@ def measure(
 def _blamed(finding: Finding, explained: Sequence[Explained]) -> Blamed:
     shown = clearest_of(finding, explained)
     cause, why = (shown.cause, shown.sentence) if shown else (None, "")
-    return Blamed(finding.kind, finding.first_ms, finding.text, cause, why, finding.count)
+    return Blamed(finding.kind, finding.at_ms, finding.text, cause, why, finding.count)
 
 
 def node_outages(events: Iterable[FaultEvent]) -> list[FaultEvent]:

@@ -105,7 +105,7 @@ def _overruns(run: Recorded, over: pd.DataFrame, acquires: int, limit_ms: float)
         }
         for client, section, invoke_ns, took, ran in rows_of(listed, "client", "section", "invoke_ns", "took", "ran")
     )
-    return Finding("acquire-overrun", "lock", text, len(over), examples)
+    return Finding("acquire-overrun", "lock", text, len(over), examples, run.at_ms(over["invoke_ns"].min()))
 
 
 def _never_ended(run: Recorded) -> Iterator[ClientEnd]:
@@ -140,7 +140,7 @@ def _unending(run: Recorded, ends: Sequence[ClientEnd]) -> Finding:
         }
         for end, waited in zip(ends[:3], waited_ms, strict=False)
     )
-    return Finding("acquire-never-ended", "lock", text, len(ends), examples)
+    return Finding("acquire-never-ended", "lock", text, len(ends), examples, run.at_ms(min(end.at_ns for end in ends)))
 
 
 def stood_still_ns(calls: pd.DataFrame, run: Recorded) -> Ints:

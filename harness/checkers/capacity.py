@@ -105,7 +105,8 @@ def check(run: Recorded) -> Answer:
         examples = tuple(
             _example(run, blame, int(excess.rows[place]), int(excess.inside[place])) for place in _shown(excess)
         )
-        findings.append(Finding("over-capacity", blame, text, number, examples))
+        at_ms = run.at_ms(run.sections["start_ns"].iloc[int(excess.rows.min())])
+        findings.append(Finding("over-capacity", blame, text, number, examples, at_ms))
     figures = Figures(
         permits=permits,
         sections=len(run.sections),

@@ -18,10 +18,10 @@ import pandas as pd
 
 from harness.checkers.updates import (
     UpdateFigures,
+    impossible,
     last_values,
     lost_updates,
     record_is_wrong,
-    shown,
     told_writes,
     unknown_losses,
 )
@@ -51,7 +51,7 @@ def check(run: Recorded) -> Answer:
     findings = [
         *_lost_updates(run, by_key, lost_and_told, told, acknowledged),
         *record_is_wrong(run, missing),
-        *_from_nowhere(writes, by_key),
+        *_from_nowhere(run, by_key),
     ]
     total = len(lost_and_told)
     figures = Figures(
@@ -110,7 +110,7 @@ def _lost_updates(run: Recorded, writes: _Writes, lost: Ints, told: Bools, ackno
     return lost_updates(run, writes.row[lost], writes.row[first_not_larger(writes.lifted(), lost)], told, acknowledged)
 
 
-def _from_nowhere(table: pd.DataFrame, writes: _Writes) -> list[Finding]:
+def _from_nowhere(run: Recorded, writes: _Writes) -> list[Finding]:
     """Values that are not one more than any earlier value."""
     if not len(writes.row):
         return []
@@ -120,10 +120,4 @@ def _from_nowhere(table: pd.DataFrame, writes: _Writes) -> list[Finding]:
     np.maximum(floor[1:], highest[:-1], out=floor[1:])
     floor += 1
     rows = writes.row[(lifted > floor) | (writes.value < 1)]
-    if not len(rows):
-        return []
-    examples: tuple[dict[str, object], ...] = tuple(
-        {"key": str(table["key"].iloc[row]), "write": shown(table, row)} for row in rows[:5].tolist()
-    )
-    text = f"{len(rows)} writes have a value that follows from no earlier value"
-    return [Finding("impossible-value", "resource", text, len(rows), examples)]
+    return impossible(run, rows, f"{len(rows)} writes have a value that follows from no earlier value")

@@ -72,7 +72,7 @@ def check(run: Recorded) -> Answer:
     wire = run.wire()
     assert wire is not None, "else there would be no ledger"
     grants = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] == "ok")).to_numpy(bool)]
-    early = list(_early(run, ledger, wire.requests, grants))
+    early = sorted(_early(run, ledger, wire.requests, grants), key=lambda one: grants["complete_ns"].iloc[one.place])
     figures = Figures(len(grants), len(early))
     if not early:
         return Answer(figures)

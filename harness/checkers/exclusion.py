@@ -154,7 +154,7 @@ def example_of(run: Recorded, blame: OverlapBlame, earlier: int, later: int) -> 
     until_ns = min(side[name] for side in (a, b) for name in ends)
     result: dict[str, object] = {
         "key": str(a.key),
-        "overlap_from_ms": run.at_ms(b.start_ns),
+        "at_ms": run.at_ms(b.start_ns),
         "overlap_ms": float(until_ns - b.start_ns) / 1e6,
         "earlier": side_of(run, a),
         "later": side_of(run, b),

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.text import count, plural
+from harness.checkers.updates import first_ms, moment_of, shown
 from harness.figures import DATA, CheckerFigures, Part, Row, Tile, Tone
 from harness.history.groups import Bools, Groups, Ints, TimeLine, codes_of, known, width_of
 from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between
@@ -163,21 +164,27 @@ def _accepted(run: Recorded, stale: _Stale) -> list[Finding]:
         if not len(which):
             continue
         examples: tuple[dict[str, object], ...] = tuple(
-            {"key": str(run.writes["key"].iloc[row]), "stale": _write(run.writes, row), "after": _write(run.writes, by)}
+            {
+                "key": str(run.writes["key"].iloc[row]),
+                "stale": _write(run.writes, row),
+                "after": _write(run.writes, by),
+                **moment_of(run, row),
+            }
             for row, by in zip(stale.row[which[:5]].tolist(), stale.holder[which[:5]].tolist(), strict=True)
         )
         noun = "stale write was" if len(which) == 1 else "stale writes were"
         text = f"{len(which)} {noun} accepted after a write of a later holder"
         if blame == "resource":
             text += " although it carried a smaller token"
-        findings.append(Finding("stale-write-accepted", blame, text, len(which), examples))
+        findings.append(
+            Finding("stale-write-accepted", blame, text, len(which), examples, first_ms(run, stale.row[which]))
+        )
     return findings
 
 
 def _write(writes: pd.DataFrame, row: int) -> dict[str, object]:
-    write = writes.iloc[int(row)]
-    token = None if pd.isna(write.token) else int(write.token)
-    return {"client": str(write.client), "section": int(write.section), "value": int(write.value), "token": token}
+    token = writes["token"].iloc[row]
+    return {**shown(writes, row), "token": None if pd.isna(token) else int(token)}
 
 
 def _disorder(sections: pd.DataFrame, by_key: Groups) -> Ints:
@@ -209,7 +216,7 @@ def _not_increasing(run: Recorded, disorder: Ints) -> list[Finding]:
                 "section": int(section.section),
                 "key": str(section.key),
                 "token": int(section.token),
-                "start_ms": run.at_ms(section.start_ns),
+                "at_ms": run.at_ms(section.start_ns),
             }
             for _, section in some.head(5).iterrows()
         )

@@ -77,7 +77,8 @@ def check(run: Recorded) -> Answer:
         f"get in, for up to {milliseconds(longest.length_ns / 1e6)}, although the lock said that it was released"
     )
     examples = tuple(_example(run, one) for one in shown(found, longest))
-    return Answer(figures, (Finding("release-without-effect", "lock", text, len(found), examples),))
+    at_ms = run.at_ms(min(one.released_ns for one in found))
+    return Answer(figures, (Finding("release-without-effect", "lock", text, len(found), examples, at_ms),))
 
 
 def _released(run: Recorded, backing: Backing) -> dict[int, int]:

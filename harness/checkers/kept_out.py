@@ -205,7 +205,7 @@ def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
         }
         for gap in shown(gaps, longest)
     )
-    return Finding("no-way-in", blame, text, len(gaps), examples)
+    return Finding("no-way-in", blame, text, len(gaps), examples, run.at_ms(min(gap.since_ns for gap in gaps)))
 
 
 def _crowd_in_words(run: Recorded) -> str:
@@ -229,4 +229,6 @@ def _starved(run: Recorded, waits: Sequence[_Wait]) -> Finding:
         }
         for wait in shown(waits, longest)
     )
-    return Finding("starved-client", "lock", text, len(waits), examples)
+    return Finding(
+        "starved-client", "lock", text, len(waits), examples, run.at_ms(min(wait.since_ns for wait in waits))
+    )

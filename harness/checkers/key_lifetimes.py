@@ -82,7 +82,8 @@ def check(run: Recorded) -> Answer:
         f"{milliseconds(longest.excess_ns / 1e6)} longer than the keys on a majority of the nodes live"
     )
     examples = tuple(_example(run, run.backing, one) for one in shown(short, longest))
-    return Answer(figures, (Finding("lease-outlasts-keys", "lock", text, len(short), examples),))
+    at_ms = run.at_ms(min(one.lease.told_ns for one in short))
+    return Answer(figures, (Finding("lease-outlasts-keys", "lock", text, len(short), examples, at_ms),))
 
 
 def _known(run: Recorded, backing: Backing) -> Iterator[_Known]:

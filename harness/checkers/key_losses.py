@@ -98,7 +98,8 @@ def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> l
             for node, key, section, to_max_ns in rows_of(rows.head(3), "node", "lock_key", "section", "to_max_ns")
         )
         text = f"{len(rows)} {'key was' if len(rows) == 1 else 'keys were'} {what}"
-        findings.append(Finding(kind, blame, text, len(rows), examples))
+        at_ms = run.at_ms(rows["to_max_ns"].min())
+        findings.append(Finding(kind, blame, text, len(rows), examples, at_ms))
     return findings
 
 
@@ -121,7 +122,7 @@ def _shared_found(run: Recorded, shared: dict[str, list[int]]) -> list[Finding]:
         {
             "value": value[:60],
             "sections": len(rows),
-            "at_ms": run.at_ms(run.sections["start_ns"].iloc[rows[1]]),
+            "at_ms": _shared_at_ms(run, rows),
             "of": tuple(
                 f"{run.sections['client'].iloc[row]} in section {run.sections['section'].iloc[row]}" for row in rows[:2]
             ),
@@ -131,4 +132,13 @@ def _shared_found(run: Recorded, shared: dict[str, list[int]]) -> list[Finding]:
     count = len(shared)
     subject = "1 value on the nodes was" if count == 1 else f"{count} values on the nodes were"
     text = f"{subject} used by more than one section"
-    return [Finding("shared-value", "lock", text, count, examples)]
+    return [
+        Finding(
+            "shared-value", "lock", text, count, examples, min(_shared_at_ms(run, rows) for rows in shared.values())
+        )
+    ]
+
+
+def _shared_at_ms(run: Recorded, rows: list[int]) -> float:
+    """When the second section used the value."""
+    return run.at_ms(run.sections["start_ns"].iloc[rows[1]])

@@ -202,7 +202,8 @@ def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> I
         }
         for key in worst_first(left, longest)
     )
-    yield Finding("keys-left-behind", "lock", text, len(left), examples)
+    at_ms = run.at_ms(min(key.done_ns for key in left))
+    yield Finding("keys-left-behind", "lock", text, len(left), examples, at_ms)
 
 
 def _at_once(left: list[_Key]) -> frozenset[str]:

@@ -208,8 +208,8 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
         f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {run.lease_ms:.0f} ms)"
     )
     if run.had_no_access or len(run.config.user_names) > CROWD:
-        return (Finding("no-recovery", "undecided", text),)
-    return (Finding("no-recovery", "lock", text),)
+        return (Finding("no-recovery", "undecided", text, at_ms=run.at_ms(free_ns)),)
+    return (Finding("no-recovery", "lock", text, at_ms=run.at_ms(free_ns)),)
 
 
 def _anybody_tried(run: Recorded, since_ns: int) -> bool:

@@ -320,9 +320,10 @@ def _outlasting(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> tuple[
             "node": orphan.node,
             "key": orphan.key,
             "cause": orphan.cause,
-            "from_ms": run.at_ms(orphan.from_ns),
+            "at_ms": run.at_ms(orphan.from_ns),
             "for_ms": orphan.length_ns / 1e6,
         }
         for orphan in worst_first(over, longest)
     )
-    return (Finding("orphan-outlasts-ttl", "lock", text, len(over), examples),)
+    at_ms = run.at_ms(min(orphan.from_ns for orphan in over))
+    return (Finding("orphan-outlasts-ttl", "lock", text, len(over), examples, at_ms),)

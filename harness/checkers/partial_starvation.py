@@ -147,4 +147,5 @@ def _finding(run: Recorded, starved: list[_Share]) -> Finding:
         }
         for share in starved[:3]
     )
-    return Finding("partial-starvation", "undecided", text, len(starved), examples)
+    at_ms = run.at_ms(min(share.since_ns for share in starved))
+    return Finding("partial-starvation", "undecided", text, len(starved), examples, at_ms)

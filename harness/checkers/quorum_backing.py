@@ -101,7 +101,8 @@ def _unfounded(run: Recorded, backing: Backing, stretches: list[Stretch]) -> tup
         )
         blame: Blame = "lock" if by_lock else "undecided"
         examples = tuple(_example(run, backing, stretch) for stretch in worst_first(some, longest))
-        findings.append(Finding("unfounded-belief", blame, text, len(some), examples))
+        at_ms = run.at_ms(min(stretch.from_ns for stretch in some))
+        findings.append(Finding("unfounded-belief", blame, text, len(some), examples, at_ms))
     return tuple(findings)
 
 
@@ -109,7 +110,7 @@ def _example(run: Recorded, backing: Backing, stretch: Stretch) -> dict[str, obj
     section = run.sections.iloc[stretch.section]
     return {
         **named(section),
-        "from_ms": run.at_ms(stretch.from_ns),
+        "at_ms": run.at_ms(stretch.from_ns),
         "for_ms": stretch.length_ns / 1e6,
         "cause": backing.cause(stretch),
         "nodes": tuple(f"{node} {loss}" for node, loss in stretch.losses),

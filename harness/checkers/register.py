@@ -19,10 +19,10 @@ import numpy as np
 from fencepost.text import count
 from harness.checkers.updates import (
     UpdateFigures,
+    impossible,
     last_values,
     lost_updates,
     record_is_wrong,
-    shown,
     told_writes,
     unknown_losses,
 )
@@ -156,11 +156,4 @@ def _not_replaced(run: Recorded, by_key: Groups) -> Ints:
 
 
 def _resource_is_wrong(run: Recorded, rows: Ints, what: str) -> list[Finding]:
-    if not len(rows):
-        return []
-    table = run.writes
-    examples: tuple[dict[str, object], ...] = tuple(
-        {"key": str(table["key"].iloc[row]), "write": shown(table, row)} for row in rows[:5].tolist()
-    )
-    were = "write was" if len(rows) == 1 else "writes were"
-    return [Finding("impossible-value", "resource", f"{len(rows)} {were} {what}", len(rows), examples)]
+    return impossible(run, rows, f"{len(rows)} {'write was' if len(rows) == 1 else 'writes were'} {what}")

@@ -4,7 +4,7 @@ whether the resource's record can be trusted."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -174,9 +174,15 @@ def lost_updates(run: Recorded, losers: Ints, winners: Ints, told: Bools, acknow
                 f"lost {fencing}, {_whose(blame, int(straggled[which].sum()), times)}",
                 count=times,
                 examples=tuple(
-                    {"key": str(table["key"].iloc[row]), "lost": shown(table, row), "by": shown(table, by_row)}
+                    {
+                        "key": str(table["key"].iloc[row]),
+                        "lost": shown(table, row),
+                        "by": shown(table, by_row),
+                        **moment_of(run, by_row),
+                    }
                     for row, by_row in zip(losers[which[:5]].tolist(), winners[which[:5]].tolist(), strict=True)
                 ),
+                at_ms=first_ms(run, winners[which]),
             )
         )
     return findings
@@ -191,10 +197,42 @@ def _whose(blame: Blame, straggled: int, times: int) -> str:
     return f"{_WHOSE[blame]}{more}"
 
 
-def shown(writes: pd.DataFrame, row: int) -> dict[str, object]:
+def shown(writes: pd.DataFrame, row: int) -> dict[str, Any]:
     """An accepted write, for an example."""
     write = writes.iloc[row]
     return {"client": str(write.client), "section": int(write.section), "value": int(write.value)}
+
+
+def write_of(run: Recorded, client: str, section: int, value: int) -> Any:
+    """The operation of a write; None if it was not recorded."""
+    own = (run.ops["section"] == section) & (run.ops["value"] == value).fillna(False) & (run.ops["f"] == "write")
+    ops = run.ops[own.to_numpy(np.bool_)]
+    ops = ops[(ops["client"].astype(str) == client).to_numpy(np.bool_)]
+    return ops.iloc[0] if len(ops) else None
+
+
+def moment_of(run: Recorded, row: int) -> dict[str, float]:
+    """`at_ms` of an accepted write: by when its client had been told so, or had given up; nothing if that is not on
+    record."""
+    op = write_of(run, **shown(run.writes, row))
+    return {} if op is None else {"at_ms": run.at_ms(op.complete_ns)}
+
+
+def first_ms(run: Recorded, rows: Ints) -> float | None:
+    """When the first of these accepted writes was made, if that is on record. They are in the resource's order."""
+    return moment_of(run, int(rows.min())).get("at_ms")
+
+
+def impossible(run: Recorded, rows: Ints, text: str) -> list[Finding]:
+    """Writes, by their rows, whose values the resource cannot have had; `text`: {count} of them. Nothing if there are
+    none."""
+    if not len(rows):
+        return []
+    examples = tuple(
+        {"key": str(run.writes["key"].iloc[row]), "write": shown(run.writes, row), **moment_of(run, row)}
+        for row in rows[:5].tolist()
+    )
+    return [Finding("impossible-value", "resource", text, len(rows), examples, first_ms(run, rows))]
 
 
 def record_is_wrong(run: Recorded, missing: pd.Index) -> list[Finding]:

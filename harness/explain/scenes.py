@@ -13,7 +13,6 @@ from harness.explain.explanation import Explanation
 from harness.history.recorded import Recorded
 
 _MOST_SIDES: Final = 3
-_MOMENTS: Final = ("overlap_from_ms", "from_ms", "at_ms")
 _NAMES: Final = ("client", "of", "by")
 """The fields that name clients in examples that are about no sections, in the order of the lanes."""
 _AROUND_NS: Final = 5_000_000
@@ -118,8 +117,7 @@ def _set_before(run: Recorded, key: str, nodes: tuple[str, ...], moment_ns: int,
 
 
 def _moment(run: Recorded, example: Mapping[str, Any]) -> int | None:
-    times = (example.get(name) for name in _MOMENTS)
-    at_ms = next((time for time in times if isinstance(time, int | float)), None)
+    at_ms = example.get("at_ms")
     return None if at_ms is None else run.timeline.start_ns + round(at_ms * 1e6)
 
 

@@ -143,7 +143,7 @@ def _overstated(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 def _belief(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
-    when, for_ns = f"+{float(example['from_ms']):,.1f} ms", float(example["for_ms"]) * 1e6
+    when, for_ns = f"+{float(example['at_ms']):,.1f} ms", float(example["for_ms"]) * 1e6
     text = (
         f"{example['client']} was inside and within its reported validity, but for {lasting(for_ns)}, from {when} on, "
     )
@@ -340,15 +340,15 @@ def _outlasting(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     return Told(
         f"{printable(str(example['node']))} kept a key of {printable(str(example['key']))} that had no owner for "
-        f"{lasting(float(example['for_ms']) * 1e6)}, from +{float(example['from_ms']):,.1f} ms on "
+        f"{lasting(float(example['for_ms']) * 1e6)}, from +{float(example['at_ms']):,.1f} ms on "
         f"({example['cause']}); keys are to live for {run.lease_ms:,.0f} ms."
     )
 
 
 def _token(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
-    sections, when = run.sections, f"+{float(example['start_ms']):,.1f} ms"
-    start_ns = run.timeline.start_ns + round(float(example["start_ms"]) * 1e6)
+    sections, when = run.sections, f"+{float(example['at_ms']):,.1f} ms"
+    start_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
     here = (sections["key"].astype(str) == str(example["key"])) & sections["token"].notna()
     before = sections[(here & (sections["end_ns"] < start_ns)).to_numpy(bool)]
     text = f"{example['client']} entered at {when} with the token {example['token']}"

@@ -81,14 +81,12 @@ def moments_of(run: Recorded, finding: Finding) -> tuple[Moment, ...]:
 
 
 def _moment(run: Recorded, example: Mapping[str, object]) -> Moment | None:
-    """An example has its own time, or the sections involved, or both."""
-    sections = [found for side in _sides(example) if (found := _section(run, side)) is not None]
-    times = [float(at) for name in ("overlap_from_ms", "at_ms") if isinstance(at := example.get(name), int | float)]
-    starts = [(int(section.start_ns) - run.timeline.start_ns) / 1e6 for section in sections]
-    ends = [(int(section.end_ns) - run.timeline.start_ns) / 1e6 for section in sections]
-    if not (times or starts):
+    """From the start of the first section that it is about."""
+    at_ms = example.get("at_ms")
+    if not isinstance(at_ms, int | float):
         return None
-    return Moment(min(times + starts), max(times or ends))
+    sections = (_section(run, side) for side in _sides(example))
+    return Moment(min([at_ms, *(run.at_ms(section.start_ns) for section in sections if section is not None)]), at_ms)
 
 
 def _sides(example: Mapping[str, object]) -> Iterator[Mapping[str, object]]:

@@ -203,15 +203,6 @@ def overhead_p50(overhead: Mapping[str, object]) -> str:
     return f"{number(overhead.get('added_p50', overhead.get('p50')))} µs"
 
 
-def moment_ms(values: Mapping[str, object]) -> float | None:
-    """When an example of a finding happened, in ms since the start, if it says so."""
-    for name in ("overlap_from_ms", "from_ms", "start_ms", "at_ms", "granted_ms", *values):
-        value = values.get(name)
-        if name.endswith(("from_ms", "start_ms", "at_ms", "granted_ms", "began_ms")) and isinstance(value, int | float):
-            return float(value)
-    return None
-
-
 def _flat(value: object, prefix: str = "") -> Iterator[tuple[str, object]]:
     if isinstance(value, Mapping):
         for name, inner in value.items():

@@ -56,7 +56,7 @@ def found_in(runs: Sequence[RunListed]) -> tuple[int, tuple[FoundInRuns, ...]]:
             blame=blame,
             runs=len(each),
             count=sum(finding.count for _, finding in each),
-            first_ms=tuple(sorted(finding.first_ms for _, finding in each if finding.first_ms is not None)),
+            first_ms=tuple(sorted(finding.at_ms for _, finding in each if finding.at_ms is not None)),
             locks=tuple(dict.fromkeys(lock for lock, _ in each)),
         )
         for (blame, kind), each in found.items()

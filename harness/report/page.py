@@ -103,7 +103,7 @@ def _finding(
         "text": printable(finding.text),
         "who": f"{blame(finding.blame).capitalize()} · {finding.count:,} × {finding.kind} · {breaks}",
         "examples": [
-            {"text": example(e), "at_ms": facts.moment_ms(e), **_why(run, why)}
+            {"text": example(e), "at_ms": e.get("at_ms"), **_why(run, why)}
             for e, why in zip_longest(shown, explanations[: len(shown)])
         ],
     }

@@ -105,7 +105,7 @@ def _found(finding: Finding, verdict: Verdict, explained: Sequence[Explained]) -
         breaks=finding.decides(verdict.require),
         promise=finding.promise or "none",
         count=finding.count,
-        first_ms=finding.first_ms,
+        first_ms=finding.at_ms,
         why=f"{told.sentence} {told.because}".strip() if told else "",
     )
 

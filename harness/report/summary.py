@@ -121,7 +121,7 @@ def _findings(verdict: Verdict, explained: Sequence[Explained]) -> list[Renderab
     lines: list[RenderableType] = []
     found = ordered(verdict)
     for finding in found[:_FINDINGS]:
-        first = "" if finding.first_ms is None else f"; first after {finding.first_ms / 1e3:.1f} s"
+        first = "" if finding.at_ms is None else f"; first after {finding.at_ms / 1e3:.1f} s"
         words = f"{printable(finding.text).rstrip('.')} ({blame(finding.blame)}{first})"
         lines.append(_hanging("finding ", Text(words)))
         lines += _examples(finding)

@@ -58,17 +58,17 @@ def test_an_overlap_came_about_from_the_first_section_s_begin_to_the_second_one_
     assert moments_of(run, found(run, Kind("exclusion", "overlap", blame))) == (moment,)  # type: ignore[arg-type]
 
 
-def test_a_lost_update_came_about_when_the_last_of_its_sections_ended() -> None:
+def test_a_lost_update_came_about_from_the_first_section_s_begin_to_the_write_that_overwrote_it() -> None:
     finding = Finding(
         "lost-update",
         "client",
         "",
         examples=(
-            {"key": "k1", "lost": {"client": "c1", "section": 2}, "by": {"client": "c2", "section": 2}},
-            {"key": "k1", "lost": {"client": "c2", "section": 1}, "by": {"client": "c1", "section": 1}},
+            {"key": "k1", "lost": {"client": "c1", "section": 2}, "by": {"client": "c2", "section": 2}, "at_ms": 350},
+            {"key": "k1", "lost": {"client": "c2", "section": 1}, "by": {"client": "c1", "section": 1}, "at_ms": 190},
         ),
     )
-    assert moments_of(both(), finding) == (Moment(10, 200), Moment(300, 360))
+    assert moments_of(both(), finding) == (Moment(10, 190), Moment(300, 350))
 
 
 def test_examples_that_do_not_say_when_give_no_moment() -> None:

@@ -47,6 +47,19 @@ def test_two_that_read_the_same_lose_one() -> None:
     assert (lost["client"], by["client"]) == ("c2", "c1")  # type: ignore[index]
 
 
+def test_an_update_was_lost_when_the_client_was_told_of_the_write_that_overwrote_it() -> None:
+    finding = findings(overlapping())["lost-update", "lock"]
+    assert finding.at_ms == finding.examples[0]["at_ms"] == 31
+
+
+def test_the_first_lost_update_need_not_be_one_of_the_first_key() -> None:
+    history = History(keys=2, clients=4).section("c1", 0, 50).section("c2", 10, 60)
+    history.section("c3", 5, 150, key="k2", deadline=150).section("c4", 6, 160, key="k2", deadline=160)
+    history.write("c4", 1, at=10, key="k2").write("c2", 1, at=20).write("c1", 1, at=30)
+    finding = findings(history.write("c3", 1, at=130, key="k2"))["lost-update", "lock"]
+    assert (finding.count, finding.at_ms, finding.examples[0]["at_ms"]) == (2, 31, 131)
+
+
 def test_the_overlap_s_blame_is_the_loss_s_blame() -> None:
     history = History().section("c1", 0, 500).section("c2", 120, 140)
     assert set(findings(history.write("c2", 1).write("c1", 1))) == {("lost-update", "client")}

@@ -107,7 +107,7 @@ def test_the_examples_name_the_first_and_the_longest() -> None:
         )
     answer = check(history.recorded())
     examples = answer.findings[0].examples
-    assert examples[0]["overlap_from_ms"] == 10
+    assert examples[0]["at_ms"] == 10
     assert examples[-1]["overlap_ms"] == answer.figures.longest_overlap_ms == 15
     assert answer.findings[0].count == 6
 

@@ -68,7 +68,7 @@ def test_a_client_that_sleeps_beside_a_free_lock_was_not_woken() -> None:
             "freed": "deleted", "freed_ms": FREE, "freed_by": "c1",
         },
     )  # fmt: skip
-    assert finding.first_ms == FREE
+    assert finding.at_ms == FREE
 
 
 def test_a_run_without_long_waits_has_none() -> None:

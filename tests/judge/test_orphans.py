@@ -267,7 +267,7 @@ def test_a_key_that_outlasts_the_ttl_is_the_locks_fault() -> None:
         "liveness",
         1,
     )
-    assert (finding.examples[0]["from_ms"], finding.examples[0]["for_ms"]) == (41, 200.5)
+    assert (finding.examples[0]["at_ms"], finding.examples[0]["for_ms"]) == (41, 200.5)
     assert "1 key without an owner" in finding.text
 
 

@@ -86,3 +86,10 @@ def test_a_kind_of_ones_own_names_its_promise(monkeypatch: pytest.MonkeyPatch) -
     history = History(ttl_ms=110).section("c1", 0, 50).section("c2", 20, 60)
     with pytest.raises(InternalError, match="exclusion found a 'overlap'"):
         judge(history.recorded())
+
+
+def test_a_finding_happened_when_its_earliest_example_did_unless_its_checker_says_otherwise() -> None:
+    examples = ({"at_ms": 30.0}, {"at_ms": 10.0}, {"key": "k1"})
+    assert Finding("overlap", "lock", "it", 5, examples).at_ms == 10
+    assert Finding("overlap", "lock", "it", 5, examples, at_ms=4.0).at_ms == 4
+    assert Finding("final-value", "resource", "it", 1, examples[2:]).at_ms is None

@@ -85,7 +85,7 @@ def test_a_minority_is_not_enough() -> None:
         "life": 1,
         "section": 1,
         "key": "k1",
-        "from_ms": 10,
+        "at_ms": 10,
         "for_ms": 40,
         "cause": "never set",
         "nodes": ("n2 never set", "n3 never set"),
@@ -194,7 +194,7 @@ def test_the_longest_time_without_a_majority_is_told() -> None:
     history.seen("n1", "deleted", 12).seen("n1", "set", 15, "v1")
     history.seen("n1", "deleted", 20).seen("n1", "set", 30, "v1").seen("n1", "deleted", 45)
     assert unfounded(history) == ("deleted", 10)
-    assert only(history).examples[0]["from_ms"] == 20
+    assert only(history).examples[0]["at_ms"] == 20
 
 
 def test_a_time_that_several_losses_cut_up_is_one() -> None:

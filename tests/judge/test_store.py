@@ -502,7 +502,7 @@ def found(verdict: str, *findings: Finding) -> Verdict:
 
 def test_what_several_runs_found_is_told_with_how_often_and_how_soon(tmp_path: Path) -> None:
     late = Finding("late-grant", "lock", "late", count=2, examples=({"at_ms": 9_000.0}, {"at_ms": 3_000.0}))
-    soon = Finding("late-grant", "lock", "late", count=5, examples=({"from_ms": 1_000.0},))
+    soon = Finding("late-grant", "lock", "late", count=5, examples=({"at_ms": 1_000.0},))
     timeless = Finding("lost-update", "client", "lost", examples=({"key": "k1"},))
     for verdict in (found("violation", timeless, late), found("unknown", soon), found("valid")):
         folder = written(tmp_path)

@@ -81,5 +81,5 @@ def test_an_example_cuts_a_long_text_short() -> None:
 
 def test_an_example_reads_like_a_sentence() -> None:
     side = {"client": "c1", "life": 1, "section": 4, "start_ms": 1200.0, "end_ms": 1274.5}
-    text = wording.example({"key": "k1", "overlap_from_ms": 1234.56, "earlier": side})
-    assert text == "key k1 · overlap from 1,234.6 ms · earlier c1 in section 4 (1,200.0 to 1,274.5 ms)"
+    text = wording.example({"key": "k1", "at_ms": 1234.56, "earlier": side})
+    assert text == "key k1 · at 1,234.6 ms · earlier c1 in section 4 (1,200.0 to 1,274.5 ms)"
