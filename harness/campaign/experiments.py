@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from fencepost.errors import BrokenEnvironmentError
-from harness.campaign.folder import Campaign, CampaignFolder, finished_runs
 from harness.campaign.grid import Cell, Grid, Part, check
 from harness.campaign.hands import Hands
-from harness.campaign.play import make_plan, play
-from harness.run.prepare import remove_leftovers
+from harness.campaign.study import Played, Study, make_study
 from harness.scripts.experiment import find_experiments
 
 REPORTS = Path("results/scripts")
@@ -37,27 +36,28 @@ def play_side_by_side(
 
     Returns how many runs of each experiment ended how (`held`, `failed`, `unknown`; `broke off`; `not made`), and why
     the first of those that broke off did. Raises FencepostError if they cannot begin."""
-    grid = scripts_grid(target, times, options)
     place = report or REPORTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    plan = make_plan(grid, yes=True, finished=finished_runs(place))
-    campaign = Campaign.begun(grid, command)
-    folder = CampaignFolder.claim(place, campaign)
-    try:
-        remove_leftovers(out)
-        again = f"the same command with --report {folder.path}"
-        play(plan, folder, results, campaign.revision, out, again, hands, group_of=str)
-        lines = folder.lines()
-        out.print(f"record: {folder.path / 'runs.jsonl'}", soft_wrap=True)
-    finally:
-        folder.close()
-    ended = {name: Counter[str]() for name in grid.cells}
-    for line in lines:
+    study = Study(
+        grid=scripts_grid(target, times, options),
+        place=place,
+        settle=partial(_ended, times),
+        forms=lambda *_: {},
+        group_of=str,
+        again=f"the same command with --report {place}",
+    )
+    played, ended = make_study(study, results, hands=hands, command=command, out=out)
+    out.print(f"record: {place / 'runs.jsonl'}", soft_wrap=True)
+    error = next((line.error for line in played.lines if line.error is not None), None)
+    return ended, None if error is None else BrokenEnvironmentError(error)
+
+
+def _ended(times: int, played: Played) -> dict[str, Counter[str]]:
+    ended = {name: Counter[str]() for name in played.campaign.grid.cells}
+    for line in played.lines:
         ended[line.cell]["broke off" if line.error is not None else line.outcome or "unknown"] += 1
     for counts in ended.values():
         counts.update({"not made": times - counts.total()})
-    error = next((line.error for line in lines if line.error is not None), None)
-    broken = None if error is None else BrokenEnvironmentError(error)
-    return {name: +counts for name, counts in ended.items()}, broken
+    return {name: +counts for name, counts in ended.items()}
 
 
 def scripts_grid(target: str, times: int, options: Mapping[str, str]) -> Grid:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from rich.console import Console
 
-from fencepost.errors import UsageError
+from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from fencepost.text import plural
 from harness.campaign.equipment import equipment
 from harness.campaign.folder import CampaignFolder
@@ -48,13 +49,29 @@ def make_plan(grid: Grid, *, yes: bool, finished: Collection[Slot] = ()) -> Plan
         raise UsageError(
             f"these are {grid.run_count:,} runs ({len(grid.cells):,} cells); more than {MOST_RUNS:,} need --yes"
         )
-    configs = {}
+    plan, cannot = playable(grid, finished)
+    for name, error in cannot.items():
+        raise UsageError(f"cell {name!r}: {error}") if isinstance(error, UsageError) else error
+    assert plan is not None
+    return plan
+
+
+def playable(grid: Grid, finished: Collection[Slot] = ()) -> tuple[Plan | None, dict[str, FencepostError]]:
+    """The plan of those cells that this machine can play, None if it can play none; and why it cannot play the others,
+    by cell: a library that is not installed, for example. `finished`: see `cell_config`."""
+    configs: dict[str, RunConfig] = {}
+    cannot: dict[str, FencepostError] = {}
     for name in grid.cells:
         try:
             configs[name] = cell_config(grid, name, finished)
-        except UsageError as error:
-            raise UsageError(f"cell {name!r}: {error}") from None
-    return Plan(grid, configs)
+        except (UsageError, BrokenEnvironmentError) as error:
+            cannot[name] = error
+    parts = (
+        msgspec.structs.replace(part, cells=tuple(cell for cell in part.cells if cell.name in configs))
+        for part in grid.parts
+    )
+    left = msgspec.structs.replace(grid, parts=tuple(part for part in parts if part.cells))
+    return (Plan(left, configs) if configs else None), cannot
 
 
 def cell_config(grid: Grid, cell: str, finished: Collection[Slot]) -> RunConfig:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
+from fencepost.errors import FencepostError, UsageError
 from fencepost.meant import question
 from harness.campaign.grid import Cell, Grid, Part, check
 from harness.campaign.order import Slot
-from harness.campaign.play import cell_config
+from harness.campaign.play import playable
 from harness.claims.claim import Claim, Trial
 from harness.claims.edges import EDGES, Edge, points_of
 from harness.claims.loads import LOADS
@@ -38,14 +38,7 @@ def unplayable(
 ) -> dict[str, FencepostError]:
     """Why this machine cannot play an experiment, by its cell: no root, no compiler. One whose runs are all `finished`
     needs nothing."""
-    grid = claims_grid(claims, repeats, cluster)
-    found: dict[str, FencepostError] = {}
-    for cell in _trials(claims):
-        try:
-            cell_config(grid, cell, finished)
-        except (UsageError, BrokenEnvironmentError) as error:
-            found[cell] = error
-    return found
+    return playable(claims_grid(claims, repeats, cluster), finished)[1]
 
 
 def edges_of(claims: Sequence[Claim]) -> list[Edge]:

@@ -1,4 +1,4 @@
-"""What `fencepost claims` does: play what is missing, settle every claim by rule, write the page."""
+"""`fencepost claims` as a study: the runs of every claim, and the rule that settles it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fencepost.files import write_whole
-from harness.campaign.folder import Campaign, CampaignFolder, RunLine, finished_runs
-from harness.campaign.hands import Hands
-from harness.campaign.play import make_plan, play
+from harness.campaign.folder import RunLine, finished_runs
+from harness.campaign.study import Played, Study
 from harness.claims import export, wording
 from harness.claims.claim import Claim, Trial
 from harness.claims.edges import EDGES, Seen, seen_of
@@ -19,50 +17,36 @@ from harness.claims.grid import chosen, claims_grid, is_coarse, runs_of, unplaya
 from harness.claims.loads import LOADS
 from harness.claims.page import render_page
 from harness.claims.settle import Settled, settle, tried_of
-from harness.run.prepare import remove_leftovers
 from harness.scripts.experiment import find_experiments
 
 REPORTS = Path("results/claims")
 """Where pages are kept, one folder each, seen from the working directory, unless something else is said."""
 
 
-def run_claims(
-    report: Path | None,
-    results: Path,
-    *,
-    only: Sequence[str],
-    repeats: int,
-    cluster: str | None,
-    hands: Hands,
-    command: str,
-    out: Console,
-) -> int:
-    """Make the runs that are not there yet and write the page. 0: every claim is decided; 1: one is undecided although
-    all runs are there; 2: not all runs are. A claim that this machine cannot test is undecided, and not played. Raises
-    FencepostError if it can test none; later, after the page was written."""
+def claims_study(
+    report: Path | None, *, only: Sequence[str], repeats: int, cluster: str | None
+) -> Study[Sequence[Settled]]:
+    """A claim that this machine cannot test is undecided, and not played. Exit code 0: every claim is decided; 1: one
+    is undecided although all runs are there; 2: not all runs are. Raises FencepostError if this machine can test
+    none."""
     claims = chosen(only)
     place = report or REPORTS / folder_name(only, repeats, cluster)
-    finished = finished_runs(place)
-    cannot = unplayable(claims, repeats, cluster, finished)
-    playable = [claim for claim in claims if not any(trial.script in cannot for trial in claim.trials)]
-    if not playable:
+    cannot = unplayable(claims, repeats, cluster, finished_runs(place))
+    testable = [claim for claim in claims if not any(trial.script in cannot for trial in claim.trials)]
+    if not testable:
         raise next(iter(cannot.values()))
-    plan = make_plan(claims_grid(playable, repeats, cluster), yes=True, finished=finished)
-    campaign = Campaign.begun(plan.grid, command)
-    folder = CampaignFolder.claim(place, campaign)
-    try:
-        remove_leftovers(out)
-        try:
-            is_complete = play(plan, folder, results, campaign.revision, out, hands=hands)
-        finally:
-            settled = settle_all(claims, repeats, folder.lines(), cannot)
-            write_page(folder, settled)
-        out.print(render(settled))
-        out.print(f"{wording.headline(settled)}.")
-        out.print(f"page: {folder.path / 'index.html'}", soft_wrap=True)
-    finally:
-        folder.close()
-    if not is_complete:
+    return Study(
+        grid=claims_grid(testable, repeats, cluster),
+        place=place,
+        settle=lambda played: settle_all(claims, repeats, played.lines, cannot),
+        forms=forms,
+        tell=tell,
+        exit_code=exit_code,
+    )
+
+
+def exit_code(played: Played, settled: Sequence[Settled]) -> int:
+    if not played.is_complete:
         return 2
     return 1 if any(each.answer == "undecided" for each in settled) else 0
 
@@ -110,23 +94,21 @@ def _expects(trial: Trial) -> str:
     return find_experiments(trial.script)[0].expect.says
 
 
-def write_page(folder: CampaignFolder, settled: Sequence[Settled]) -> None:
-    """Write every form of the page from the record."""
-    forms: dict[str, str | bytes] = {
-        "index.html": render_page(folder.campaign, settled, folder.timelines()),
-        "claims.md": export.markdown(folder.campaign, settled),
+def forms(played: Played, settled: Sequence[Settled]) -> dict[str, str | bytes]:
+    campaign = played.campaign
+    return {
+        "index.html": render_page(campaign, settled, played.moments),
+        "claims.md": export.markdown(campaign, settled),
         "claims.csv": export.frame(settled).to_csv(index=False),
-        "claims.json": export.document(folder.campaign, settled),
+        "claims.json": export.document(campaign, settled),
     }
-    for name, content in forms.items():
-        write_whole(folder.path / name, content)
 
 
-def render(settled: Sequence[Settled]) -> Table:
-    """The table for a terminal."""
+def tell(settled: Sequence[Settled], out: Console) -> None:
     table = Table(box=None, pad_edge=False)
     for head in ("claim", "answer", "why"):
         table.add_column(head, overflow="fold")
     for each in settled:
         table.add_row(each.claim.name, each.answer, each.why)
-    return table
+    out.print(table)
+    out.print(f"{wording.headline(settled)}.")

@@ -41,8 +41,9 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _claims(call: Call, out: Console) -> int:
+    from harness.campaign.study import run_study
     from harness.claims.grid import chosen
-    from harness.claims.session import run_claims
+    from harness.claims.session import claims_study
 
     arguments: Arguments = call.arguments
     if arguments.list:
@@ -54,12 +55,15 @@ def _claims(call: Call, out: Console) -> int:
                 out.print(f"    edge        {claim.edge}")
             out.print(f"    predicted   {claim.prediction or 'nothing'}")
         return 0
-    return run_claims(
+    study = claims_study(
         arguments.report,
-        arguments.results,
         only=arguments.only,
         repeats=(3 if arguments.quick else 20) if arguments.repeats is None else arguments.repeats,
         cluster=call.replaced.get("cluster"),
+    )
+    return run_study(
+        study,
+        arguments.results,
         hands=Hands.found(arguments.workers, arguments.scheduler),
         command=call.to_repeat,
         out=out,

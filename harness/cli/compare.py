@@ -55,7 +55,8 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 def _compare(call: Call, out: Console) -> int:
     from harness.campaign.grid import check, common_options, from_axes, load_grid, with_options
-    from harness.campaign.session import compare
+    from harness.campaign.session import comparison
+    from harness.campaign.study import run_study
 
     arguments: Arguments = call.arguments
     seeds, first_seed = arguments.seeds, arguments.first_seed
@@ -66,12 +67,10 @@ def _compare(call: Call, out: Console) -> int:
         grid = with_options(load_grid(arguments.grid, quick=arguments.quick), seeds, first_seed, common)
     else:
         grid = check(from_axes(arguments.axis, 10 if seeds is None else seeds, first_seed, common))
-    return compare(
-        grid,
-        arguments.report,
+    return run_study(
+        comparison(grid, arguments.report, yes=arguments.yes),
         arguments.results,
         hands=Hands.found(arguments.workers, arguments.scheduler),
-        yes=arguments.yes,
         command=call.to_repeat,
         out=out,
     )

@@ -46,18 +46,22 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 def _mutants(call: Call, out: Console) -> int:
     from cluster.backend_registry import everywhere
-    from harness.mutants.session import prove
+    from harness.campaign.study import run_study
+    from harness.mutants.session import mutants_study
 
     arguments: Arguments = call.arguments
-    return prove(
+    study = mutants_study(
         arguments.report,
-        arguments.results,
         seeds=(1 if arguments.quick else 3) if arguments.seeds is None else arguments.seeds,
         first_seed=arguments.first_seed,
         cluster=call.replaced.get("cluster", everywhere().name),
         quick=arguments.quick,
         only=arguments.only,
         faults=arguments.faults,
+    )
+    return run_study(
+        study,
+        arguments.results,
         hands=Hands.found(arguments.workers, arguments.scheduler),
         command=call.to_repeat,
         out=out,

@@ -45,8 +45,9 @@ def _nightly(call: Call, out: Console) -> int:
     from datetime import UTC, datetime
 
     from cluster.backend_registry import backends, everywhere
+    from harness.campaign.study import run_study
     from harness.cli import setup
-    from harness.nightly.session import run_nightly
+    from harness.nightly.session import nightly_study
     from harness.survey.subjects import chosen
     from workloads.registry import find_lock
 
@@ -58,18 +59,15 @@ def _nightly(call: Call, out: Console) -> int:
     budget_ms = arguments.budget or (_QUICK_MS if arguments.quick else _WHOLE_MS)
     cluster = call.replaced.get("cluster")
     clusters = [cluster] if cluster else [everywhere().name] if arguments.quick else list(backends())
-    return run_nightly(
+    study = nightly_study(
         arguments.report,
-        arguments.results,
         night=datetime.now(UTC).date(),
         subjects=subjects,
         clusters=clusters,
         budget_s=budget_ms / 1e3,
         quick=arguments.quick,
-        hands=hands,
-        command=call.to_repeat,
-        out=out,
     )
+    return run_study(study, arguments.results, hands=hands, command=call.to_repeat, out=out)
 
 
 COMMAND = Command(

@@ -38,7 +38,8 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _survey(call: Call, out: Console) -> int:
-    from harness.survey.session import run_survey
+    from harness.campaign.study import missing_runs, run_study
+    from harness.survey.session import survey_study
     from harness.survey.subjects import chosen
 
     arguments: Arguments = call.arguments
@@ -47,18 +48,16 @@ def _survey(call: Call, out: Console) -> int:
         _show(subjects, out)
         return 0
     hands = Hands.found(arguments.workers, arguments.scheduler)
-    return run_survey(
+    study = survey_study(
         arguments.report,
-        arguments.results,
         subjects=subjects,
         seeds=(1 if arguments.quick else 5) if arguments.seeds is None else arguments.seeds,
         quick=arguments.quick,
         cluster=call.replaced.get("cluster"),
-        hands=hands,
-        command=call.to_repeat,
-        install=_install,
-        out=out,
     )
+    missing = {study.grid.at(slot.cell)["subject"] for slot in missing_runs(study)}
+    _install([subject for subject in subjects if subject.name in missing])
+    return run_study(study, arguments.results, hands=hands, command=call.to_repeat, out=out)
 
 
 def _install(subjects: Sequence[Subject]) -> None:

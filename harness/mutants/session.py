@@ -1,4 +1,4 @@
-"""What `fencepost mutants` does: play every mutant until it is found, show the table, write it down."""
+"""`fencepost mutants` as a study: every mutant, each run until the mutant is found, and a table of what found it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,12 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from fencepost.files import write_whole
-from harness.campaign.folder import Campaign, CampaignFolder, finished_runs
-from harness.campaign.hands import Hands
-from harness.campaign.play import make_plan, play
+from harness.campaign.study import Study
 from harness.checkers.judge import judge_so_far
 from harness.explain.explanation import explain
 from harness.mutants import explained
 from harness.mutants.grid import mutants_grid
 from harness.mutants.table import Row, comparison, conclusion, document, in_words, markdown, rows_of
-from harness.run.prepare import remove_leftovers
 from harness.store.run_folder import RunFolder
 from workloads.mutants import MUTANTS
 
@@ -29,9 +25,8 @@ _IS_NAMED: Final = f"{__name__}:is_named"
 _BY_LOCK: Final = {mutant.lock: mutant for mutant in MUTANTS.values()}
 
 
-def prove(
+def mutants_study(
     report: Path | None,
-    results: Path,
     *,
     seeds: int,
     first_seed: int,
@@ -39,38 +34,31 @@ def prove(
     quick: bool,
     only: Sequence[str],
     faults: Sequence[str],
-    hands: Hands,
-    command: str,
-    out: Console,
-) -> int:
-    """Make the runs and write `table.md` and `table.json`. 0: every mutant was found and named, no correct lock blamed;
-    1: not so; 2: not all runs are finished. Raises FencepostError; the table is written then as well."""
-    grid = mutants_grid(seeds, first_seed, cluster, quick=quick, only=only, faults=faults)
+) -> Study[list[Row]]:
+    """Exit code 0: every mutant was found and named, no correct lock blamed; 1: not so; 2: not all runs are there."""
     place = report or REPORTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    plan = make_plan(grid, yes=True, finished=finished_runs(place))
-    campaign = Campaign.begun(grid, command)
-    folder = CampaignFolder.claim(place, campaign, may_grow=True)
-    try:
-        remove_leftovers(out)
-        try:
-            again = f"the same command with --report {folder.path}"
-            finished = play(plan, folder, results, campaign.revision, out, again, hands, _IS_NAMED)
-        finally:
-            lines = folder.lines()
-            write_whole(folder.path / "table.md", markdown(folder.campaign, lines))
-            write_whole(folder.path / "table.json", document(folder.campaign, lines))
-        rows = rows_of(lines)
-        out.print(render(rows))
-        out.print(f"{conclusion(rows)} {comparison(rows)}".rstrip())
-        if said := [(row.name, row.said) for row in rows if row.said]:
-            out.print(render_said(said))
-            out.print(f"fencepost explain: {explained.conclusion(said)}")
-        out.print(f"table: {folder.path / 'table.md'}", soft_wrap=True)
-    finally:
-        folder.close()
-    if not all(row.is_right for row in rows):
-        return 1 if finished else 2
-    return 0 if finished else 2
+    return Study(
+        grid=mutants_grid(seeds, first_seed, cluster, quick=quick, only=only, faults=faults),
+        place=place,
+        settle=lambda played: rows_of(played.lines),
+        forms=lambda played, _: {
+            "table.md": markdown(played.campaign, played.lines),
+            "table.json": document(played.campaign, played.lines),
+        },
+        tell=tell,
+        exit_code=lambda played, rows: 2 if not played.is_complete else int(not all(row.is_right for row in rows)),
+        may_grow=True,
+        ends_when=_IS_NAMED,
+        again=f"the same command with --report {place}",
+    )
+
+
+def tell(rows: list[Row], out: Console) -> None:
+    out.print(render(rows))
+    out.print(f"{conclusion(rows)} {comparison(rows)}".rstrip())
+    if said := [(row.name, row.said) for row in rows if row.said]:
+        out.print(render_said(said))
+        out.print(f"fencepost explain: {explained.conclusion(said)}")
 
 
 def render(rows: list[Row]) -> Table:

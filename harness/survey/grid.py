@@ -7,18 +7,12 @@ what they break is not held against a library.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, Literal
 
-import msgspec
-
-from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from harness.campaign.grid import Cell, Grid, Part, check
-from harness.campaign.order import Slot
-from harness.campaign.play import Plan, cell_config
-from harness.config import RunConfig
 from harness.survey.subjects import Subject
 
 TTL_MS: Final = 1_000
@@ -127,24 +121,6 @@ def survey_grid(subjects: Sequence[Subject], seeds: int, cluster: str | None, *,
             parts=parts,
         )
     )
-
-
-def playable(grid: Grid, finished: Collection[Slot] = ()) -> tuple[Plan | None, dict[str, FencepostError]]:
-    """The plan of those cells that this machine can play, None if it can play none; and why it cannot play the others,
-    by cell: a library that is not installed, for example. A cell whose runs are all `finished` needs nothing."""
-    configs: dict[str, RunConfig] = {}
-    cannot: dict[str, FencepostError] = {}
-    for name in grid.cells:
-        try:
-            configs[name] = cell_config(grid, name, finished)
-        except (UsageError, BrokenEnvironmentError) as error:
-            cannot[name] = error
-    parts = (
-        msgspec.structs.replace(part, cells=tuple(cell for cell in part.cells if cell.name in configs))
-        for part in grid.parts
-    )
-    left = msgspec.structs.replace(grid, parts=tuple(part for part in parts if part.cells))
-    return (Plan(left, configs) if configs else None), cannot
 
 
 def _cell(subject: Subject, fault: Fault, use: Use) -> Cell:

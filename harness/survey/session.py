@@ -1,8 +1,9 @@
-"""What `fencepost survey` does: play what is missing, settle every promise by rule, write the page."""
+"""`fencepost survey` as a study: the runs of every library, and the rules that settle its promises."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -10,15 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from fencepost.errors import UsageError
-from fencepost.files import write_whole
-from harness.campaign.folder import Campaign, CampaignFolder, finished_runs
-from harness.campaign.hands import Hands
-from harness.campaign.order import in_order
-from harness.campaign.play import play
-from harness.run.prepare import remove_leftovers
+from harness.campaign.folder import Campaign
+from harness.campaign.study import Played, Study
 from harness.survey import export, wording
 from harness.survey.findings import FOLDER, Finding, read_findings
-from harness.survey.grid import FAULT_NAMED, playable, survey_grid
+from harness.survey.grid import FAULT_NAMED, survey_grid
 from harness.survey.page import render_page
 from harness.survey.promises import PROMISES
 from harness.survey.settle import Row, beside, rows_of
@@ -28,99 +25,73 @@ REPORT: Final = Path("results/survey")
 """Where the page is kept, seen from the working directory; that of the quick form in a folder below."""
 
 
-def run_survey(
-    report: Path | None,
-    results: Path,
-    *,
-    subjects: Sequence[Subject],
-    seeds: int,
-    quick: bool,
-    cluster: str | None,
-    hands: Hands,
-    command: str,
-    install: Callable[[Sequence[Subject]], object],
-    out: Console,
-) -> int:
-    """Make the runs that are not there yet and write the page, which also shows what an earlier call has played.
-    `install` is called with the subjects that have runs to be made, before these are checked. 0: all
-    runs are there, and the controls came out as they must; 1: a control did not; 2: runs are missing. A subject that
-    this machine cannot play is said, and left out. Raises FencepostError if it can play none; later, after the page was
-    written."""
+def survey_study(
+    report: Path | None, *, subjects: Sequence[Subject], seeds: int, cluster: str | None, quick: bool
+) -> Study[Sequence[Row]]:
+    """Its page also shows what an earlier call has played. A subject that this machine cannot play is left out. Exit
+    code 0: all runs are there, and the controls came out as they must; 1: a control did not; 2: runs are missing."""
     place = report or (REPORT / "quick" if quick else REPORT)
-    asked = survey_grid(subjects, seeds, cluster, quick=quick)
-
-    def subject_of(cell: str) -> str:
-        return asked.at(cell)["subject"]
-
+    grid = survey_grid(subjects, seeds, cluster, quick=quick)
     findings = read_findings(place / FOLDER)
-    finished = finished_runs(place)
-    missing = {subject_of(slot.cell) for slot in in_order(asked) if slot not in finished}
-    install([subject for subject in subjects if subject.name in missing])
-    plan, errors = playable(asked, finished)
-    if plan is None:
-        raise next(iter(errors.values()))
-    cannot = {subject_of(cell): str(error) for cell, error in errors.items()}
-    for name, why in cannot.items():
-        out.print(f"{name} is left out, or a part of it: {why}", soft_wrap=True)
-    campaign = Campaign.begun(asked, command)
-    folder = CampaignFolder.claim(place, campaign, may_grow=True, beside=(FOLDER, "quick"))
-    try:
-        _check_known(folder)
-        remove_leftovers(out)
-        try:
-            is_complete = play(plan, folder, results, campaign.revision, out, hands=hands, group_of=subject_of)
-        finally:
-            rows = settle_all(folder, cannot, findings)
-            write_page(folder, rows, findings)
-        out.print(render(rows))
-        out.print(f"{wording.headline(rows)}.")
-        out.print(f"page: {folder.path / 'index.html'}", soft_wrap=True)
-    finally:
-        folder.close()
+    return Study(
+        grid=grid,
+        place=place,
+        settle=partial(settle_all, findings),
+        forms=partial(forms, findings),
+        tell=tell,
+        exit_code=exit_code,
+        leaves_out=True,
+        may_grow=True,
+        beside=(FOLDER, "quick"),
+        group_of=lambda cell: grid.at(cell)["subject"],
+        check=_check_known,
+    )
+
+
+def exit_code(played: Played, rows: Sequence[Row]) -> int:
     if any(row.is_as_it_must_be is False for row in rows):
-        return 1 if is_complete else 2
-    return 0 if is_complete and not errors else 2
+        return 1 if played.is_complete else 2
+    return 0 if played.is_complete and not played.cannot else 2
 
 
-def _check_known(folder: CampaignFolder) -> None:
+def _check_known(campaign: Campaign) -> None:
     """Raise UsageError for a survey that another fencepost began, with faults or locks of which this one knows
     nothing: they cannot be judged by its rules."""
     known = {"fault": FAULT_NAMED.keys(), "subject": {subject.name for subject in SUBJECTS}}
-    for _, cell in folder.campaign.grid.cells.values():
+    for _, cell in campaign.grid.cells.values():
         for axis, names in known.items():
             if cell.at[axis] not in names:
                 raise UsageError(
-                    f"{folder.path} holds a survey of another fencepost, with the {axis} {cell.at[axis]!r}; name "
-                    "another folder with --report"
+                    f"the folder holds a survey of another fencepost, with the {axis} {cell.at[axis]!r}; name another "
+                    "one with --report"
                 )
 
 
-def settle_all(folder: CampaignFolder, cannot: Mapping[str, str], findings: Sequence[Finding]) -> list[Row]:
+def settle_all(findings: Sequence[Finding], played: Played) -> list[Row]:
     """Every subject that the folder's grid has."""
-    grid = folder.campaign.grid
+    grid = played.campaign.grid
     there = {cell.at["subject"] for _, cell in grid.cells.values()}
-    rows = rows_of([subject for subject in SUBJECTS if subject.name in there], grid, folder.lines(), cannot)
+    cannot = {grid.at(cell)["subject"]: str(error) for cell, error in played.cannot.items()}
+    rows = rows_of([subject for subject in SUBJECTS if subject.name in there], grid, played.lines, cannot)
     return [beside(row, findings) for row in rows]
 
 
-def write_page(folder: CampaignFolder, rows: Sequence[Row], findings: Sequence[Finding]) -> None:
-    """Write every form of the page from the record."""
-    forms: dict[str, str | bytes] = {
-        "index.html": render_page(folder.campaign, rows, folder.all_timelines(), findings),
-        "survey.md": export.markdown(folder.campaign, rows, findings),
+def forms(findings: Sequence[Finding], played: Played, rows: Sequence[Row]) -> dict[str, str | bytes]:
+    campaign = played.campaign
+    return {
+        "index.html": render_page(campaign, rows, played.timelines, findings),
+        "survey.md": export.markdown(campaign, rows, findings),
         "survey.csv": export.frame(rows).to_csv(index=False),
-        "survey.json": export.document(folder.campaign, rows),
+        "survey.json": export.document(campaign, rows),
     }
-    for name, content in forms.items():
-        write_whole(folder.path / name, content)
 
 
-def render(rows: Sequence[Row]) -> Table:
-    """The table for a terminal."""
+def tell(rows: Sequence[Row], out: Console) -> None:
     table = Table(box=None, pad_edge=False)
     for head in ("library", "runs", *(promise.name for promise in PROMISES)):
         table.add_column(head, no_wrap=head == "library", overflow="fold")
     for row in rows:
         cells = (" ".join(filter(None, (wording.sign(each), wording.note(each)))) for each in row.settled)
         table.add_row(row.subject.name, str(row.runs), *cells)
-    return table
+    out.print(table)
+    out.print(f"{wording.headline(rows)}.")

@@ -9,10 +9,11 @@ import pytest
 
 from harness.campaign.folder import Campaign, CampaignFolder, RunLine
 from harness.campaign.measure import Figures
+from harness.campaign.study import read_played, write_forms
 from harness.claims.claim import Claim
 from harness.claims.edges import EDGES, VALIDITY_TTLS, Edge, seen_of
 from harness.claims.grid import LEAST_LOADS, chosen, claims_grid, edges_of
-from harness.claims.session import settle_all, write_page
+from harness.claims.session import forms, settle_all
 from harness.claims.table import CLAIMS
 from harness.options import parse_run
 from workloads.base import LockSettings
@@ -115,7 +116,7 @@ def page(tmp_path: Path) -> Path:
     folder = CampaignFolder.claim(tmp_path / "report", campaign)
     for point in edge.coarse:
         folder.append(line(edge, point, 1, figures(40, lock=0 if edge.is_safe(point) else 30)))
-    write_page(folder, settle_all(claims, 1, folder.lines()))
+    write_forms(folder.path, forms(read_played(folder, {}), settle_all(claims, 1, folder.lines())))
     folder.close()
     return folder.path
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from cluster.sweep import Swept
-from harness.campaign.play import Plan
+from harness.campaign.play import Plan, make_plan
 from harness.cli.main import run
 
 CODES: Final = frozenset({0, 1, 2, 254, 255})
@@ -50,14 +50,12 @@ def nothing_starts() -> Iterator[None]:
         "harness.replay.replay.make_experiment": _refuse,
         "harness.scripts.play.make_experiment": _refuse,
         "harness.shrink.session._searched": _refuse,
-        "harness.campaign.session.play": lambda *_, **__: False,
-        "harness.claims.session.play": lambda *_, **__: False,
-        "harness.survey.session.play": lambda *_, **__: False,
-        "harness.survey.session.playable": lambda grid, _: (Plan(grid, {}), {}),  # asks each program a thousand times
-        "harness.nightly.session.play": lambda *_, **__: False,
-        "harness.nightly.session.playable": lambda grid, _: (Plan(grid, {}), {}),
-        "harness.mutants.session.make_plan": lambda grid, **_: Plan(grid, {}),  # it asks each program a thousand times
-        "harness.mutants.session.play": lambda *_, **__: False,
+        "harness.campaign.study.play": lambda *_, **__: False,
+        # These ask each program a thousand times.
+        "harness.campaign.study.playable": lambda grid, _: (Plan(grid, {}), {}),
+        "harness.campaign.study.make_plan": lambda grid, **more: (
+            Plan(grid, {}) if grid.name == "mutants" else make_plan(grid, **more)
+        ),
         "harness.run.prepare.sweep": lambda *_, **__: Swept((), ()),
         "cluster.sandbox.why_not": lambda: None,
         "harness.cli.setup.install": lambda *_, **__: 0,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from harness.campaign import study
 from harness.campaign.folder import CampaignFolder, RunLine
 from harness.campaign.play import Plan
 from harness.cli.main import run
-from harness.nightly import session
 from harness.nightly.nights import Failing, Night, keep_night, read_nights
 from tests.campaign import made
 from tests.survey.made import blamed
@@ -56,9 +56,9 @@ class Pretended:
 def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pretended]:
     runs = Pretended()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(session, "play", runs.play)
-    monkeypatch.setattr(session, "remove_leftovers", lambda _: None)
-    monkeypatch.setattr(session, "playable", lambda grid, _: (Plan(grid, {}), {}))
+    monkeypatch.setattr(study, "play", runs.play)
+    monkeypatch.setattr(study, "remove_leftovers", lambda _: None)
+    monkeypatch.setattr(study, "playable", lambda grid, _: (Plan(grid, {}), {}))
     monkeypatch.setattr("harness.cli.setup.install", lambda *_, **__: 0)
     return runs
 

@@ -7,8 +7,9 @@ import pytest
 from fencepost.errors import UsageError
 from harness.campaign.growth import grown
 from harness.campaign.order import in_order
+from harness.campaign.play import playable
 from harness.options import parse_run
-from harness.survey.grid import FAULT_NAMED, FAULTS, TTL_MS, USES, playable, survey_grid, uses_of
+from harness.survey.grid import FAULT_NAMED, FAULTS, TTL_MS, USES, survey_grid, uses_of
 from harness.survey.promises import LONG_MS
 from harness.survey.subjects import SUBJECTS, chosen, library_of
 from nemesis.base import Topology

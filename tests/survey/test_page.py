@@ -11,11 +11,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fencepost.errors import FencepostError, UsageError
 from harness.campaign.folder import CampaignFolder
 from harness.campaign.grid import Cell
+from harness.campaign.study import read_played, write_forms
 from harness.survey.findings import About, Finding
 from harness.survey.promises import ENOUGH
-from harness.survey.session import settle_all, write_page
+from harness.survey.session import forms, settle_all
 from tests.survey import made
 from tests.survey.made import blamed, line
 
@@ -24,6 +26,11 @@ NAMES = ("redlock", "control-quorum-of-two", "redlock-ng", "set-nx-px")
 FINDING = Finding(
     "mine", About("redlock-ng", "validity", "late-grant", "violation", "mine.tar.xz"), f"# It {HOSTILE}\n\nSo."
 )
+
+
+def write(folder: CampaignFolder, *findings: Finding, cannot: dict[str, FencepostError] | None = None) -> None:
+    played = read_played(folder, {}, cannot)
+    write_forms(folder.path, forms(findings, played, settle_all(findings, played)))
 
 
 @pytest.fixture
@@ -39,7 +46,7 @@ def written(tmp_path: Path) -> Path:
     folder.append(line("control-quorum-of-two", "partition", "short holds", blamed("overlap"), verdict="violation"))
     moment = {"folder": HOSTILE, "seed": 1, "show": 0, "text": HOSTILE, "from_s": 1.5, "data": {"clients": [HOSTILE]}}
     folder.keep_timeline("redlock-ng · slow answers · long holds", moment | {"finding": "late-grant"})
-    write_page(folder, settle_all(folder, {"set-nx-px": "no server"}, [FINDING]), [FINDING])
+    write(folder, FINDING, cannot={"set-nx-px · partition · short holds": UsageError("no server")})
     folder.close()
     return folder.path
 
@@ -83,7 +90,7 @@ def test_a_finding_whose_run_is_awaited_leads_to_none(tmp_path: Path) -> None:
     folder = CampaignFolder.claim(tmp_path / "survey", made.campaign(made.grid("redlock-ng")))
     folder.append(line("redlock-ng", "jitter", "long holds", blamed("late-grant"), verdict="violation"))
     awaited = Finding("mine", About("redlock-ng", "validity", "late-grant", "violation", "awaited"), "# It\n\nSo.")
-    write_page(folder, settle_all(folder, {}, [awaited]), [awaited])
+    write(folder, awaited)
     folder.close()
     page = (folder.path / "index.html").read_text()
     assert "<summary>It</summary>" in page
@@ -95,7 +102,7 @@ def test_a_finding_is_shown_as_it_is_meant_and_not_as_it_was_typed(tmp_path: Pat
     folder.append(line("redlock-ng", "jitter", "long holds", blamed("late-grant"), verdict="violation"))
     text = f"# A title\n\n**Where.** `a<b`, [as here](other.md).\n\n    make it {HOSTILE}\n"
     finding = Finding("mine", FINDING.about, text)
-    write_page(folder, settle_all(folder, {}, [finding]), [finding])
+    write(folder, finding)
     folder.close()
     page = (folder.path / "index.html").read_text()
     assert '<p><strong>Where.</strong> <code>a&lt;b</code>, <a href="findings/other.md">as here</a>.</p>' in page
@@ -108,7 +115,7 @@ def test_a_finding_that_explains_several_crosses_is_open_at_the_first(tmp_path: 
     found = (blamed("late-grant"), blamed("overlap"))
     folder.append(line("redlock-ng", "jitter", "long holds", *found, verdict="violation"))
     finding = Finding("mine", About("redlock-ng", "exclusive, validity", "overlap", "violation", "mine.tar.xz"), "# It")
-    write_page(folder, settle_all(folder, {}, [finding]), [finding])
+    write(folder, finding)
     folder.close()
     page = (folder.path / "index.html").read_text()
     assert page.count("<summary>It</summary>") == 2
@@ -125,7 +132,7 @@ def test_only_what_is_played_is_called_a_fault_and_who_is_spared_one_is_said(tmp
     folder = CampaignFolder.claim(tmp_path / "survey", campaign)
     for name in ("redlock-ng", "redlock-py"):
         folder.append(line(name))
-    write_page(folder, settle_all(folder, {}, []), [])
+    write(folder)
     folder.close()
     for name in ("index.html", "survey.md"):
         text = (folder.path / name).read_text()
@@ -152,7 +159,7 @@ def test_what_the_libraries_did_comes_before_what_the_controls_did_and_few_runs_
             folder.append(
                 line("control-quorum-of-two", "jitter", use, blamed("overlap"), seed=seed, verdict="violation")
             )
-    write_page(folder, settle_all(folder, {}, []), [])
+    write(folder)
     folder.close()
     for name, at in (("index.html", 'id="{}-exclusive"'), ("survey.md", "### {}: exclusive")):
         text = (folder.path / name).read_text()
@@ -180,6 +187,6 @@ def test_the_other_forms_say_the_same(written: Path) -> None:
 def test_a_page_on_which_a_correct_lock_is_blamed_says_so(tmp_path: Path) -> None:
     folder = CampaignFolder.claim(tmp_path / "survey", made.campaign(made.grid("redlock")))
     folder.append(line("redlock", "partition", "short holds", blamed("overlap"), verdict="violation"))
-    write_page(folder, settle_all(folder, {}, []), [])
+    write(folder)
     folder.close()
     assert "nothing on this page can be relied on" in (folder.path / "index.html").read_text()

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from fencepost.errors import UsageError
+from harness.campaign import study
 from harness.campaign.folder import CampaignFolder
 from harness.campaign.play import Plan
 from harness.cli.main import run
-from harness.survey import session
 from harness.survey.subjects import SUBJECTS
 from tests.survey.made import blamed, line
 
@@ -45,8 +45,8 @@ class Pretended:
 def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pretended]:
     runs = Pretended()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(session, "play", runs.play)
-    monkeypatch.setattr(session, "remove_leftovers", lambda _: None)
+    monkeypatch.setattr(study, "play", runs.play)
+    monkeypatch.setattr(study, "remove_leftovers", lambda _: None)
     monkeypatch.setattr("harness.cli.setup.install", lambda *_, **__: 0)
     return runs
 

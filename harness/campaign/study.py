@@ -1,0 +1,146 @@
+"""The one way in which every study is made: claim its folder, make the runs, settle, write, tell.
+
+A study is data and rules: which runs it wants, what their lines mean, and what is said of that. The rest is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from rich.console import Console
+
+from fencepost.errors import FencepostError
+from fencepost.files import write_whole
+from harness.campaign.folder import Campaign, CampaignFolder, RunLine, finished_runs
+from harness.campaign.grid import Grid
+from harness.campaign.hands import Hands
+from harness.campaign.order import Slot, in_order
+from harness.campaign.play import Plan, make_plan, play, playable
+from harness.config import RunConfig
+from harness.run.prepare import remove_leftovers
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What is on record of a study. `configs`: of the cells that this call was to play. `timelines`: what was kept to
+    draw, by cell and kind of finding (`CampaignFolder.all_timelines`). `cannot`: why this machine cannot play a cell.
+    `is_complete`: whether every run is there that it can play."""
+
+    path: Path
+    campaign: Campaign
+    lines: Sequence[RunLine]
+    configs: Mapping[str, RunConfig]
+    timelines: Mapping[tuple[str, str], Mapping[str, Any]]
+    cannot: Mapping[str, FencepostError]
+    is_complete: bool
+
+    @property
+    def moments(self) -> dict[str, Mapping[str, Any]]:
+        """Of `timelines` those of overlaps and of scripted runs, by cell."""
+        return {cell: moment for (cell, finding), moment in self.timelines.items() if not finding}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study(Generic[T]):
+    """`place`: where its record is kept. `settle`: what the record says, by rule. `forms`: by name, the files that are
+    written of it, next to the record unless `page` is another folder. `tell`: says it at the terminal. `exit_code`: of
+    the command.
+
+    `leaves_out`: cells that this machine cannot play are left out; otherwise nothing is played then. `may_grow` and
+    `beside`: see `CampaignFolder.claim`. `group_of`, `ends_when` and `again`: see `play`. `yes`: see `make_plan`.
+    `check`: raises UsageError for a folder that the rules of this study cannot settle."""
+
+    grid: Grid
+    place: Path
+    settle: Callable[[Played], T]
+    forms: Callable[[Played, T], Mapping[str, str | bytes]]
+    tell: Callable[[T, Console], object] = lambda *_: None
+    exit_code: Callable[[Played, T], int] = lambda played, _: 0 if played.is_complete else 2
+    page: Path | None = None
+    leaves_out: bool = False
+    may_grow: bool = False
+    beside: Collection[str] = ()
+    group_of: Callable[[str], str] | None = None
+    ends_when: str = ""
+    again: str = "the same command"
+    yes: bool = True
+    check: Callable[[Campaign], object] = lambda _: None
+
+
+def run_study(study: Study[T], results: Path, *, hands: Hands, command: str, out: Console) -> int:
+    """Make the runs that are not there yet, and write and tell what all of them show; returns the exit code. Raises
+    FencepostError if nothing can be played; later, after everything was written."""
+    return study.exit_code(*make_study(study, results, hands=hands, command=command, out=out))
+
+
+def make_study(study: Study[T], results: Path, *, hands: Hands, command: str, out: Console) -> tuple[Played, T]:
+    """The same, without an exit code."""
+    plan, cannot = _planned(study, finished_runs(study.place))
+    for name, error in {_group(study, cell): error for cell, error in cannot.items()}.items():
+        out.print(f"{name} is left out, or a part of it: {error}", soft_wrap=True)
+    campaign = Campaign.begun(study.grid, command)
+    with closing(CampaignFolder.claim(study.place, campaign, may_grow=study.may_grow, beside=study.beside)) as folder:
+        study.check(folder.campaign)
+        if folder.campaign.revision != campaign.revision:
+            out.print(
+                f"this campaign began at revision {folder.campaign.revision or 'unknown'}, now it is "
+                f"{campaign.revision or 'unknown'}; each run says which one made it"
+            )
+        remove_leftovers(out)
+        is_complete = False
+        try:
+            is_complete = play(
+                plan, folder, results, campaign.revision, out,
+                again=study.again, hands=hands, ends_when=study.ends_when, group_of=study.group_of,
+            )  # fmt: skip
+        finally:
+            played = read_played(folder, plan.configs, cannot, is_complete=is_complete)
+            settled = study.settle(played)
+            forms = study.forms(played, settled)
+            write_forms(page := study.page or folder.path, forms)
+    study.tell(settled, out)
+    for name in list(forms)[:1]:
+        out.print(f"page: {page / name}", soft_wrap=True)
+    return played, settled
+
+
+def missing_runs(study: Study[T]) -> list[Slot]:
+    """The runs that are still to be made, in order."""
+    finished = finished_runs(study.place)
+    return [slot for slot in in_order(study.grid) if slot not in finished]
+
+
+def _group(study: Study[T], cell: str) -> str:
+    return study.group_of(cell) if study.group_of else cell
+
+
+def _planned(study: Study[T], finished: Collection[Slot]) -> tuple[Plan, Mapping[str, FencepostError]]:
+    if not study.leaves_out:
+        return make_plan(study.grid, yes=study.yes, finished=finished), {}
+    plan, cannot = playable(study.grid, finished)
+    if plan is None:
+        raise next(iter(cannot.values()))
+    return plan, cannot
+
+
+def read_played(
+    folder: CampaignFolder,
+    configs: Mapping[str, RunConfig],
+    cannot: Mapping[str, FencepostError] | None = None,
+    *,
+    is_complete: bool = False,
+) -> Played:
+    return Played(
+        folder.path, folder.campaign, folder.lines(), configs, folder.all_timelines(), cannot or {}, is_complete
+    )
+
+
+def write_forms(place: Path, forms: Mapping[str, str | bytes]) -> None:
+    for name, content in forms.items():
+        write_whole(place / name, content)
