@@ -1,4 +1,4 @@
-"""The promises of a lock: which kind of finding belongs to which, and what `--require` asks for.
+"""The promises of a lock, and what `--require` asks for.
 
 exclusion   never two clients inside at once (of a semaphore: never more than its permits)
 lease       a client that is told that it holds the lock does hold it, for as long as it is told
@@ -8,7 +8,6 @@ data        no acknowledged update is lost, no stale write accepted, and tokens 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, Literal, get_args
 
 Promise = Literal["exclusion", "lease", "liveness", "data"]
@@ -28,52 +27,6 @@ ONE_OR_MORE: Final = (
     f"{', '.join(REQUIREMENTS[:-1])} or {REQUIREMENTS[-1]}, or several of them joined by +",
 )
 """What `--require` takes: a pattern, and the same in words."""
-
-KINDS: Final[Mapping[str, Belongs]] = {
-    "overlap": "exclusion",
-    "over-capacity": "exclusion",
-    "unfounded-belief": "lease",
-    "overstated-validity": "lease",
-    "no-validity": "lease",
-    "grant-before-majority": "lease",
-    "late-grant": "lease",
-    "lost-early": "lease",
-    "lease-outlasts-keys": "lease",
-    "lost-lease-extended": "lease",
-    "extension-without-majority": "lease",
-    "nested-acquire-without-majority": "lease",
-    "anothers-key": "lease",
-    "overwritten-while-held": "lease",
-    "no-way-in": "liveness",
-    "waits-for-free-lock": "liveness",
-    "call-hung": "liveness",
-    "starved-client": "liveness",
-    "partial-starvation": "liveness",
-    "refused-alone": "liveness",
-    "acquire-overrun": "liveness",
-    "acquire-never-ended": "liveness",
-    "release-without-effect": "liveness",
-    "renewal-after-release": "liveness",
-    "request-after-refusal": "liveness",
-    "keys-left-behind": "liveness",
-    "orphan-outlasts-ttl": "liveness",
-    "keys-outlast-lease": "liveness",
-    "anothers-key-prolonged": "liveness",
-    "no-recovery": "liveness",
-    "lost-update": "data",
-    "stale-write-accepted": "data",
-    "token-not-increasing": "data",
-    "unrecorded-write": "record",
-    "final-value": "record",
-    "impossible-value": "record",
-    "no-drift-allowance": "none",
-    "late-extension": "none",
-    "shared-value": "none",
-    "deleted-while-held": "none",
-    "fault-missed": "none",
-    "not-healed": "none",
-}
-"""Every kind of finding. A checker from outside the source tree names the promise in its `Finding`."""
 
 
 def required(require: str) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ _THE_JUDGE: Final = (
     "pandas",
     "pyarrow.parquet",
     "harness.checkers.judge",
-    "harness.explain.explanation",
+    "harness.checkers.explained",
     "harness.report.page",
     "harness.report.summary",
 )
@@ -118,8 +118,8 @@ class Judged:
 
 def judge_and_draw(folder: RunFolder) -> Judged:
     """Judge a run folder and write its page."""
+    from harness.checkers.explained import explain
     from harness.checkers.judge import judge_folder
-    from harness.explain.explanation import explain
     from harness.explain.space_time import Album
     from harness.report.page import write_page
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from harness.figures import Cell, CheckerFigures
-from harness.promises import KEPT_BY_THE_LOCK, KINDS, LOCK, Belongs, Promise, required
+from harness.promises import KEPT_BY_THE_LOCK, LOCK, Belongs, Promise, required
 
 Blame = Literal["lock", "client", "undecided", "resource", "harness"]
 
@@ -31,7 +31,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     `count`: how many there are of this kind and blame. `examples`: a few of them, JSON values with client, section, key
     and times in ms since the start; `at_ms` is when that one happened. `at_ms`: when the first of all happened; left
     out where that is the earliest example. `checker`: who found it; the judge fills that in. `promise`: what it belongs
-    to; given only for a kind that `harness.promises.KINDS` does not know.
+    to.
     """
 
     kind: str
@@ -47,8 +47,6 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.at_ms is None:
             times = (example["at_ms"] for example in self.examples if "at_ms" in example)
             msgspec.structs.force_setattr(self, "at_ms", min(times, default=None))
-        if self.promise is None:
-            msgspec.structs.force_setattr(self, "promise", KINDS.get(self.kind))
 
     @property
     def breaks(self) -> Promise | Literal["record"] | None:
@@ -123,7 +121,7 @@ def ordered(verdict: Verdict) -> tuple[Finding, ...]:
     return tuple(
         sorted(
             verdict.findings,
-            key=lambda f: (not f.decides(verdict.require), f.blame != "lock", f.kind != "overlap"),
+            key=lambda f: (not f.decides(verdict.require), f.blame != "lock", f.promise != "exclusion"),
         )
     )
 

@@ -175,9 +175,8 @@ def _files_for_a_kind() -> Measure:
     kinds: set[str] = set()
     for _, tree in _product("harness/checkers"):
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Finding":
-                kinds |= {text for text in _strings(node.args[0]) if " " not in text} if node.args else set()
-                kinds |= {text for word in node.keywords if word.arg == "kind" for text in _strings(word.value)}
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "FindingKind":
+                kinds |= set(_strings(node.args[0]))
     files = {kind: [name for name, tree in _product("harness") if kind in set(_strings(tree))] for kind in kinds}
     return _median({kind: found for kind, found in files.items() if found})
 

@@ -5,6 +5,8 @@ Toy locks in other languages are in `tests/locks/test_added_locks.py`."""
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,28 @@ def test_a_toy_server_without_key_events_makes_a_run_that_says_that_it_was_not_w
     code, _, err = runs.fencepost(tmp_path, *runs.short_run("--server", "quiet"))
     assert (code, err.count("\n")) == (254, 1)
     assert "--server 'quiet' is not known; write redis, valkey or the path of a server program" in err
+
+
+def test_a_toy_checker_s_finding_is_explained_by_its_own_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(TOYS))
+    told = subprocess.run(
+        [sys.executable, "-c", _TOLD], cwd=TOYS.parents[1], text=True, capture_output=True, check=True
+    )
+    assert told.stdout.split("\n", 1)[0] == "data"
+    assert "fewer pages than guests were told of" in told.stdout
+
+
+_TOLD = """
+from harness.checkers import kinds
+from harness.checkers.explained import explain
+from harness.verdict import Verdict
+from tests.judge.histories import History
+
+lost = kinds()["signature-lost"].found("resource", "2 signatures are gone", 2, [{}])
+(explained,) = explain(History().recorded(), Verdict("violation", "lock", (lost,), (), {}))
+print(lost.breaks)
+print(explained.explanations[0].sentence)
+"""
 
 
 def test_a_toy_workload_brings_its_steps_its_script_its_checker_and_its_story(

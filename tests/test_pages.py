@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.promises import KINDS, PROMISES
+from harness.checkers import kinds
+from harness.promises import PROMISES
 from tests.harness import runs
 from tests.harness.second_tries import played, spared, was_held_up
 
@@ -87,8 +88,8 @@ def test_the_page_on_the_run_folder_names_every_file_of_a_run(tmp_path: Path) ->
 def test_the_page_on_verdicts_names_every_kind_of_finding() -> None:
     table = (DOCS / "verdicts.md").read_text().partition("| promise | it is kept if | kinds of findings |")[2]
     rows = [re.findall(r"`([a-z-]+)`", row) for row in table.partition("\n\n")[0].splitlines()[2:]]
-    by_promise = {promise: [kind for kind, own in KINDS.items() if own == promise] for promise in PROMISES}
-    record, none = ([kind for kind, own in KINDS.items() if own == nothing] for nothing in ("record", "none"))
+    by_promise = {promise: [each.name for each in kinds().values() if each.promise == promise] for promise in PROMISES}
+    record, none = ([each.name for each in kinds().values() if each.promise == one] for one in ("record", "none"))
     assert [sorted(row) for row in rows] == [
         *(sorted([promise, *kinds]) for promise, kinds in by_promise.items()), sorted(record), sorted(none)
     ]  # fmt: skip

@@ -20,6 +20,10 @@ import pandas as pd
 
 from fencepost.history import ClientEnd, task_names
 from fencepost.text import count, milliseconds
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.phrases import at, lasting, out_of_order
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import Ints
@@ -105,7 +109,7 @@ def _overruns(run: Recorded, over: pd.DataFrame, acquires: int, limit_ms: float)
         }
         for client, section, invoke_ns, took, ran in rows_of(listed, "client", "section", "invoke_ns", "took", "ran")
     )
-    return Finding("acquire-overrun", "lock", text, len(over), examples, run.at_ms(over["invoke_ns"].min()))
+    return OVERRUN.found("lock", text, len(over), examples, run.at_ms(over["invoke_ns"].min()))
 
 
 def _never_ended(run: Recorded) -> Iterator[ClientEnd]:
@@ -140,7 +144,7 @@ def _unending(run: Recorded, ends: Sequence[ClientEnd]) -> Finding:
         }
         for end, waited in zip(ends[:3], waited_ms, strict=False)
     )
-    return Finding("acquire-never-ended", "lock", text, len(ends), examples, run.at_ms(min(end.at_ns for end in ends)))
+    return NEVER_ENDED.found("lock", text, len(ends), examples, run.at_ms(min(end.at_ns for end in ends)))
 
 
 def stood_still_ns(calls: pd.DataFrame, run: Recorded) -> Ints:
@@ -194,3 +198,19 @@ def _overlap(invoke: Ints, complete: Ints, windows: Sequence[tuple[int, int]]) -
     for began, done in windows:
         total += np.maximum(np.minimum(complete, done) - np.maximum(invoke, began), 0)
     return total
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    began_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
+    took_ns = round(float(example["took_ms"]) * 1e6)
+    limit = "" if run.acquire_limit_ms is None else f"; the lock allows it {lasting(run.acquire_limit_ms * 1e6)}"
+    meanwhile = out_of_order(run, began_ns, began_ns + took_ns)
+    return Told(
+        f"An acquire of {example['client']} took {lasting(took_ns)}, from {at(run, began_ns)} on{limit}. "
+        f"Meanwhile {meanwhile or 'no fault was in force'}."
+    )
+
+
+OVERRUN: Final = FindingKind("acquire-overrun", "liveness", _told)
+NEVER_ENDED: Final = FindingKind("acquire-never-ended", "liveness")

@@ -25,7 +25,10 @@ import pandas as pd
 import pyarrow as pa
 
 from fencepost.quorum import quorum
-from fencepost.text import out_of
+from fencepost.text import listed, out_of, plural, printable
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
 from harness.figures import CheckerFigures, Row
 from harness.history.answers import answers_of
 from harness.history.change_causes import NONE
@@ -35,7 +38,7 @@ from harness.history.key_owners import rows_of
 from harness.history.ledger import Ledger
 from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded, named
-from harness.verdict import Answer, Finding
+from harness.verdict import Answer
 
 _HANDS_ON: Final = ("release", "leave")
 _GONE: Final = ("deleted", "expired", "evicted", "lost")
@@ -85,7 +88,7 @@ def check(run: Recorded) -> Answer:
         row = grants.iloc[one.place]
         of = {"answered": one.answered, "needed": one.needed}
         examples.append({**named(row), "at_ms": run.at_ms(row.complete_ns), **of})
-    return Answer(figures, (Finding("grant-before-majority", "lock", text, len(early), tuple(examples)),))
+    return Answer(figures, (EARLY_GRANT.found("lock", text, len(early), examples),))
 
 
 def _early(run: Recorded, ledger: Ledger, requests: pa.Table, grants: pd.DataFrame) -> Iterator[_Early]:
@@ -174,3 +177,16 @@ class _Held:
         if self._all["by"][owner] != "client" or self._all["client"][owner] != client:
             return self._all["f"][owner] in _HANDS_ON
         return self._told[owner] <= at_ns
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    client, nodes = printable(str(example["client"])), [printable(str(node)) for node in example["answered"]]
+    when, who = f"+{float(example['at_ms']):,.1f} ms", f"only {listed(nodes)}" if nodes else "no node"
+    return Told(
+        f"The lock said yes to {client} at {when}, when {who} had answered it; a majority is "
+        f"{plural(int(example['needed']), 'answer')}."
+    )
+
+
+EARLY_GRANT: Final = FindingKind("grant-before-majority", "lease", _told)

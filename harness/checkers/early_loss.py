@@ -11,15 +11,18 @@ if a majority of the nodes may still have held the section's value when the rele
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows
 from harness.history.key_owners import places_of, rows_of
 from harness.history.recorded import Recorded
-from harness.verdict import Answer, Finding
+from harness.verdict import Answer
 
 
 class Figures(CheckerFigures, frozen=True):
@@ -66,7 +69,7 @@ def check(run: Recorded) -> Answer:
         f"{len(lost)} {noun} gone when the holder released within the validity, although no fault was in force: "
         "somebody else deleted or took the keys, or they expired too early"
     )
-    return Answer(figures, (Finding("lost-early", "lock", text, len(lost), examples),))
+    return Answer(figures, (LOST_EARLY.found("lock", text, len(lost), examples),))
 
 
 def _may_have_been_held(run: Recorded, released: pd.DataFrame) -> npt.NDArray[np.bool_]:
@@ -80,3 +83,6 @@ def _may_have_been_held(run: Recorded, released: pd.DataFrame) -> npt.NDArray[np
             if place in backing.owners.values:
                 found[row] = backing.may_have_been_held(place, invoke_ns, invoke_ns)
     return found
+
+
+LOST_EARLY: Final = FindingKind("lost-early", "lease")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from fencepost.text import bound, count, milliseconds, of_sections, plural
+from harness.explain.kinds import Example, FindingKind
+from harness.explain.meeting import met
 from harness.figures import Cell, CheckerFigures, Row, Tile, Tone
 from harness.history.failing_parts import IN_WORDS, PARTS, Part, failing_part
 from harness.history.overlap_counts import count_overlaps
@@ -101,8 +103,7 @@ def check(run: Recorded) -> Answer:
             text += f" ({_parts_in_words(by_part)})"
         pairs = dict.fromkeys([*kind.first, kind.longest])
         findings.append(
-            Finding(
-                kind="overlap",
+            OVERLAP.found(
                 blame=blame,
                 text=text,
                 count=kind.count,
@@ -187,3 +188,17 @@ def side_of(run: Recorded, section: pd.Series) -> dict[str, object]:
 def has_lapsed(section: pd.Series, at_ns: int) -> bool:
     """Whether its client certainly had no lease then, although it got an extension later."""
     return bool(section.get("lapsed_from_ns", 0) < at_ns < section.get("lapsed_to_ns", 0))
+
+
+def _some(run: Recorded, finding: Finding, limit: int) -> Sequence[Example]:
+    """The first ones, and the longest."""
+    first, longest = finding.examples[:limit], finding.examples[-1:]
+    if len(finding.examples) < min(limit + 1, finding.count):
+        pairs = overlapping_pairs(run.sections)
+        blame = next(blame for blame in BLAMES if blame == finding.blame)
+        places = pairs.blamed(blame)[:limit].tolist()
+        first = tuple(example_of(run, blame, int(pairs.earlier[place]), int(pairs.later[place])) for place in places)
+    return [*first, *(example for example in longest if example not in first)]
+
+
+OVERLAP: Final = FindingKind("overlap", "exclusion", met, _some)

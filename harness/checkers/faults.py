@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
 from fencepost.history import FaultEvent
 from fencepost.text import count, printable
+from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures, Row, Tile
 from harness.history.recorded import Recorded
-from harness.verdict import Answer, Finding
+from harness.verdict import Answer
 
 
 class OfNemesis(msgspec.Struct, frozen=True):
@@ -65,11 +67,11 @@ def check(run: Recorded) -> Answer:
     if missed:
         text = f"{len(missed)} of {len(injected)} injected faults were not seen to take: {_names(missed)}"
         examples = tuple(_example(run, event) for event in missed[:5])
-        findings.append(Finding("fault-missed", "harness", text, len(missed), examples))
+        findings.append(MISSED.found("harness", text, len(missed), examples))
     if still:
         text = f"{len(still)} of {len(injected)} injected faults were not seen to be healed: {_names(still)}"
         examples = tuple(_example(run, healed.get(event.fault, event)) for event in still[:5])
-        findings.append(Finding("not-healed", "harness", text, len(still), examples))
+        findings.append(NOT_HEALED.found("harness", text, len(still), examples))
     observed = len(injected) - len(missed)
     figures = Figures(
         planned=run.planned_faults,
@@ -96,3 +98,7 @@ def _names(events: list[FaultEvent]) -> str:
 def _example(run: Recorded, event: FaultEvent) -> dict[str, object]:
     at_ms = run.at_ms(event.began_ns)
     return {"fault": event.fault, "what": event.what, "at_ms": at_ms, "seen": event.seen}
+
+
+MISSED: Final = FindingKind("fault-missed", "none")
+NOT_HEALED: Final = FindingKind("not-healed", "none")

@@ -19,7 +19,12 @@ import numpy as np
 import pandas as pd
 
 from fencepost.text import count, plural
-from harness.checkers.updates import first_ms, moment_of, shown
+from harness.checkers.writes import by_when, first_ms, moment_of, shown
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.meeting import together
+from harness.explain.phrases import at
 from harness.figures import DATA, CheckerFigures, Part, Row, Tile, Tone
 from harness.history.groups import Bools, Groups, Ints, TimeLine, codes_of, known, width_of
 from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between
@@ -176,9 +181,7 @@ def _accepted(run: Recorded, stale: _Stale) -> list[Finding]:
         text = f"{len(which)} {noun} accepted after a write of a later holder"
         if blame == "resource":
             text += " although it carried a smaller token"
-        findings.append(
-            Finding("stale-write-accepted", blame, text, len(which), examples, first_ms(run, stale.row[which]))
-        )
+        findings.append(STALE.found(blame, text, len(which), examples, first_ms(run, stale.row[which])))
     return findings
 
 
@@ -221,5 +224,36 @@ def _not_increasing(run: Recorded, disorder: Ints) -> list[Finding]:
             for _, section in some.head(5).iterrows()
         )
         text = f"{len(some)} sections got a token that is not larger than that of a section that had already ended"
-        findings.append(Finding("token-not-increasing", blame, text, len(some), examples))
+        findings.append(TOKEN.found(blame, text, len(some), examples))
     return findings
+
+
+def _stale_write(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    stale, after = case.example["stale"], case.example["after"]
+    text = (
+        f"{stale['client']} wrote {stale['value']}{by_when(run, stale)}, after {after['client']}, a later holder, had "
+        f"written {after['value']}{by_when(run, after)}. The resource accepted it"
+    )
+    if stale.get("token") is not None and after.get("token") is not None:
+        text += f" although it carried the token {stale['token']} and the resource had seen {after['token']}."
+    else:
+        text += ", because there were no tokens to compare."
+    return together(run, evidence, case, text)
+
+
+def _token(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    sections, when = run.sections, f"+{float(example['at_ms']):,.1f} ms"
+    start_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
+    here = (sections["key"].astype(str) == str(example["key"])) & sections["token"].notna()
+    before = sections[(here & (sections["end_ns"] < start_ns)).to_numpy(bool)]
+    text = f"{example['client']} entered at {when} with the token {example['token']}"
+    if not len(before):
+        return Told(f"{text}, which is not larger than that of an earlier section.")
+    largest = before.iloc[int(before["token"].to_numpy(np.int64).argmax())]
+    left = at(run, int(largest.end_ns))
+    return Told(f"{text}, although {largest.client}, which had left at {left}, had the token {int(largest.token)}.")
+
+
+STALE: Final = FindingKind("stale-write-accepted", "data", _stale_write)
+TOKEN: Final = FindingKind("token-not-increasing", "data", _token)

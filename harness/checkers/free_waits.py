@@ -21,14 +21,18 @@ How long a lock lets an acquire take does not matter. This costs time and no saf
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from fencepost.text import milliseconds, plural
+from fencepost.text import milliseconds, plural, printable
 from harness.checkers.acquire_timeouts import stood_still_ns
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.phrases import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import between
 from harness.history.free_times import free_times, names_of
@@ -169,7 +173,7 @@ def _finding(run: Recorded, vain: Sequence[_Vain], longest: _Vain) -> Finding:
         f"in the way, and {how} (TTL {run.lease_ms:.0f} ms)"
     )
     examples = tuple(_example(run, one) for one in shown(vain, longest))
-    return Finding("waits-for-free-lock", "lock", text, len(vain), examples)
+    return WAITS.found("lock", text, len(vain), examples)
 
 
 def _example(run: Recorded, one: _Vain) -> dict[str, object]:
@@ -186,3 +190,28 @@ def _example(run: Recorded, one: _Vain) -> dict[str, object]:
     how, by = one.freed["what"], one.freed["task"] or one.freed["client"]
     freed = {"freed": str(how), "freed_ms": run.at_ms(one.freed["at_ns"])}
     return example | freed | ({"freed_by": str(by)} if how == "deleted" and by else {})
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    client, key = printable(str(example["client"])), printable(str(example["key"]))
+    freed = _FREED.get(str(example.get("freed")), "")
+    if freed:
+        by = f" by {printable(str(example['freed_by']))}" if "freed_by" in example else ""
+        freed = f" ({freed}{by} at {float(example['freed_ms']):+,.1f} ms)"
+    for_ns = float(example["for_ms"]) * 1e6
+    did = (
+        f"had {example['answers']:,} requests answered, and was not let in"
+        if example["answers"]
+        else f"sent and heard nothing; {_LOOKS_AGAIN}"
+    )
+    return Told(
+        f"{client} was waiting for {key}. From {float(example['at_ms']):+,.1f} ms on, for {lasting(for_ns)}, the key "
+        f"was free{freed} and no fault was in the way; meanwhile {client} {did}.",
+        cause="not let in" if example["answers"] else "not woken",
+    )
+
+
+_FREED: Final[Mapping[str, str]] = {"deleted": "deleted", "expired": "expired", "lost": "lost by the node"}
+_LOOKS_AGAIN: Final = "a client that is not woken up must look again by itself when the last lease that it saw is over"
+WAITS: Final = FindingKind("waits-for-free-lock", "liveness", _told)

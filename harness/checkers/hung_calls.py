@@ -18,8 +18,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fencepost.text import count, listed, milliseconds
+from fencepost.text import count, listed, milliseconds, printable
 from harness.checkers.free_waits import patience_ns, silences
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.phrases import lasting
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import between
 from harness.history.key_owners import rows_of
@@ -117,4 +121,18 @@ def _finding(run: Recorded, hung: Sequence[_Hung], longest: _Hung) -> Finding:
         }
         for one in shown(hung, longest)
     )
-    return Finding("call-hung", "lock", text, len(hung), examples)
+    return HUNG.found("lock", text, len(hung), examples)
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    client, call = printable(str(example["client"])), printable(str(example["call"]))
+    end = "did not return" if not example["returned"] else "returned later"
+    return Told(
+        f"The {call} that {client} called at {float(example['called_ms']):+,.1f} ms sent nothing and heard nothing for "
+        f"{lasting(float(example['for_ms']) * 1e6)}, from {float(example['at_ms']):+,.1f} ms on, although no fault was "
+        f"in the way and {client} ran; it {end}."
+    )
+
+
+HUNG: Final = FindingKind("call-hung", "liveness", _told)

@@ -18,15 +18,19 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from fencepost.quorum import quorum
-from fencepost.text import milliseconds, out_of, plural
+from fencepost.text import listed, milliseconds, out_of, plural, printable
 from harness.checkers.acquire_timeouts import SLACK_MS
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.phrases import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
 from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.handed_on import HandedOn
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded, named
-from harness.verdict import Answer, Finding, shown
+from harness.verdict import Answer, shown
 
 _SLACK_NS: Final = SLACK_MS * 1_000_000
 
@@ -78,7 +82,7 @@ def check(run: Recorded) -> Answer:
     )
     examples = tuple(_example(run, one) for one in shown(found, longest))
     at_ms = run.at_ms(min(one.released_ns for one in found))
-    return Answer(figures, (Finding("release-without-effect", "lock", text, len(found), examples, at_ms),))
+    return Answer(figures, (INEFFECTIVE.found("lock", text, len(found), examples, at_ms),))
 
 
 def _released(run: Recorded, backing: Backing) -> dict[int, int]:
@@ -134,3 +138,18 @@ def _example(run: Recorded, one: _Ineffective) -> dict[str, object]:
         "nodes": one.nodes,
         "set_again": one.set_again,
     }
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    nodes = [printable(str(node)) for node in example["nodes"]]
+    how = "was set again" if example["set_again"] else "stayed"
+    more = lasting(float(example["for_ms"]) * 1e6)
+    return Told(
+        f"The lock told {example['client']} at +{float(example['at_ms']):,.1f} ms that it was released, but its "
+        f"value {how} on {listed(nodes)}, so that no majority was free for another {more}.",
+        cause="set again" if example["set_again"] else "stayed",
+    )
+
+
+INEFFECTIVE: Final = FindingKind("release-without-effect", "liveness", _told)

@@ -71,7 +71,7 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
             if finding.promise is None:
                 raise InternalError(
                     f"the checker {name} found a {finding.kind!r}, which belongs to no promise: name it in "
-                    "harness.promises.KINDS, or in the Finding"
+                    "its FindingKind, or in the Finding"
                 )
         free_unused()
     findings = tuple(replace(finding, checker=name) for name, answer in answers.items() for finding in answer.findings)

@@ -25,7 +25,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from fencepost.text import milliseconds, plural
+from fencepost.text import listed, milliseconds, plural, printable
+from harness.explain.cases import Case
+from harness.explain.causes import Cause
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.phrases import lasting
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged, reach
 from harness.history.groups import Ints
@@ -205,7 +210,7 @@ def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
         }
         for gap in shown(gaps, longest)
     )
-    return Finding("no-way-in", blame, text, len(gaps), examples, run.at_ms(min(gap.since_ns for gap in gaps)))
+    return NO_WAY_IN.found(blame, text, len(gaps), examples, run.at_ms(min(gap.since_ns for gap in gaps)))
 
 
 def _crowd_in_words(run: Recorded) -> str:
@@ -229,6 +234,33 @@ def _starved(run: Recorded, waits: Sequence[_Wait]) -> Finding:
         }
         for wait in shown(waits, longest)
     )
-    return Finding(
-        "starved-client", "lock", text, len(waits), examples, run.at_ms(min(wait.since_ns for wait in waits))
+    return STARVED.found("lock", text, len(waits), examples, run.at_ms(min(wait.since_ns for wait in waits)))
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    nodes, absent = (tuple(printable(str(node)) for node in example.get(name, ())) for name in ("nodes", "absent"))
+    obstacle = Obstacle(example["obstacle"], nodes, absent)
+    stuck = obstacle.kind == "split votes" and obstacle.nodes
+    clients = [printable(str(client)) for client in example["clients"]]
+    return Told(
+        f"For {lasting(float(example['for_ms']) * 1e6)} from +{float(example['at_ms']):,.1f} ms on, nobody was inside "
+        f"{printable(str(example['key']))} and nobody got in, although {listed(clients)} tried and could reach a "
+        f"majority of the nodes: {in_words(obstacle)}.",
+        cause="stuck keys" if stuck else _CAUSES.get(obstacle.kind, "unknown"),
     )
+
+
+_CAUSES: Final[dict[str, Cause]] = {
+    "down": "absent node",
+    "hung": "absent node",
+    "answering errors": "absent node",
+    "out of reach": "absent node",
+    "absent in turn": "absent node",
+    "stuck keys": "stuck keys",
+    "nothing set": "nothing set",
+    "split votes": "split votes",
+    "wrong clock": "wrong clock",
+}
+NO_WAY_IN: Final = FindingKind("no-way-in", "liveness", _told)
+STARVED: Final = FindingKind("starved-client", "liveness")

@@ -16,13 +16,18 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from fencepost.text import count, milliseconds, out_of, plural
+from fencepost.quorum import quorum
+from fencepost.text import count, listed, milliseconds, out_of, plural, printable
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.phrases import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
 from harness.history.key_owners import places_of, rows_of
 from harness.history.recorded import Recorded, named
 from harness.history.sections import SLEW, derive_leases
-from harness.verdict import Answer, Finding, shown
+from harness.verdict import Answer, shown
 
 MARGIN_NS: Final = 5_000_000
 """Libraries and servers count in milliseconds; this much is not held against the lock."""
@@ -83,7 +88,7 @@ def check(run: Recorded) -> Answer:
     )
     examples = tuple(_example(run, run.backing, one) for one in shown(short, longest))
     at_ms = run.at_ms(min(one.lease.told_ns for one in short))
-    return Answer(figures, (Finding("lease-outlasts-keys", "lock", text, len(short), examples, at_ms),))
+    return Answer(figures, (OUTLASTS_KEYS.found("lock", text, len(short), examples, at_ms),))
 
 
 def _known(run: Recorded, backing: Backing) -> Iterator[_Known]:
@@ -170,3 +175,25 @@ def _example(run: Recorded, backing: Backing, short: _Known) -> dict[str, object
         "keys_until_ms": run.at_ms(short.keys_ns),
         **({"prolonged_on": tuple(anew)} if lease.is_extension else {}),
     }
+
+
+def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    lease, keys = float(example["lease_until_ms"]), float(example["keys_until_ms"])
+    client, too_long = printable(str(example["client"])), lasting((lease - keys) * 1e6)
+    anew = example.get("prolonged_on")
+    if anew is not None and len(anew) < quorum(len(run.nodes)):
+        nodes = f"only {listed([printable(str(node)) for node in anew])}" if anew else "no node"
+        return Told(
+            f"An extension at {float(example['at_ms']):+,.1f} ms told {client} that it holds the lock until "
+            f"{lease:+,.1f} ms, although {nodes} can have prolonged its key by then; by {keys:+,.1f} ms the keys "
+            f"expire on so many nodes that no majority is left: the lease is {too_long} too long.",
+            cause="not prolonged",
+        )
+    return Told(
+        f"{client} was told that it holds the lock until {lease:+,.1f} ms, but by {keys:+,.1f} ms the keys expire on "
+        f"so many nodes that no majority is left: the lease is {too_long} too long."
+    )
+
+
+OUTLASTS_KEYS: Final = FindingKind("lease-outlasts-keys", "lease", _explained)

@@ -10,10 +10,12 @@ lease.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
+from harness.explain.kinds import FindingKind
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.handed_on import HandedOn
@@ -70,14 +72,14 @@ def _losses(run: Recorded, owners: Owners) -> dict[str, pd.DataFrame]:
 
 def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> list[Finding]:
     """Losses on single nodes, which break nothing by themselves."""
-    words: dict[str, tuple[str, Blame, str]] = {
+    words: dict[str, tuple[FindingKind, Blame, str]] = {
         "deleted": (
-            "deleted-while-held",
+            DELETED,
             "undecided",
             "deleted on a node while held, by somebody else or by a late request of the owner",
         ),
         "overwritten": (
-            "overwritten-while-held",
+            OVERWRITTEN,
             "lock",
             "overwritten on a node by another value while held",
         ),
@@ -99,7 +101,7 @@ def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> l
         )
         text = f"{len(rows)} {'key was' if len(rows) == 1 else 'keys were'} {what}"
         at_ms = run.at_ms(rows["to_max_ns"].min())
-        findings.append(Finding(kind, blame, text, len(rows), examples, at_ms))
+        findings.append(kind.found(blame, text, len(rows), examples, at_ms))
     return findings
 
 
@@ -132,13 +134,14 @@ def _shared_found(run: Recorded, shared: dict[str, list[int]]) -> list[Finding]:
     count = len(shared)
     subject = "1 value on the nodes was" if count == 1 else f"{count} values on the nodes were"
     text = f"{subject} used by more than one section"
-    return [
-        Finding(
-            "shared-value", "lock", text, count, examples, min(_shared_at_ms(run, rows) for rows in shared.values())
-        )
-    ]
+    return [SHARED.found("lock", text, count, examples, min(_shared_at_ms(run, rows) for rows in shared.values()))]
 
 
 def _shared_at_ms(run: Recorded, rows: list[int]) -> float:
     """When the second section used the value."""
     return run.at_ms(run.sections["start_ns"].iloc[rows[1]])
+
+
+SHARED: Final = FindingKind("shared-value", "none")
+DELETED: Final = FindingKind("deleted-while-held", "none")
+OVERWRITTEN: Final = FindingKind("overwritten-while-held", "lease")

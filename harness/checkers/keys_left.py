@@ -19,7 +19,11 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from fencepost.history import FaultEvent
-from fencepost.text import count, listed, milliseconds
+from fencepost.text import count, listed, milliseconds, printable
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.phrases import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
 from harness.history.handed_on import HandedOn
@@ -203,7 +207,7 @@ def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> I
         for key in worst_first(left, longest)
     )
     at_ms = run.at_ms(min(key.done_ns for key in left))
-    yield Finding("keys-left-behind", "lock", text, len(left), examples, at_ms)
+    yield LEFT_BEHIND.found("lock", text, len(left), examples, at_ms)
 
 
 def _at_once(left: list[_Key]) -> frozenset[str]:
@@ -225,3 +229,18 @@ def _of_habit(left: Counter[str], there: Counter[str]) -> frozenset[str]:
             break
         nodes = nodes[1:]
     return frozenset(nodes)
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    where = f"{printable(str(example['node']))} kept its key of {printable(str(example['key']))}"
+    after, when = lasting(float(example["for_ms"]) * 1e6), f"+{float(example['at_ms']):,.1f} ms"
+    done = (
+        f"{printable(str(example['by']))}'s release had ended, at {when}"
+        if example["after"] == "release"
+        else f"the attempt that had set it was refused, at {when}"
+    )
+    return Told(f"{where} for another {after} after {done}, although no fault was in the way of deleting it.")
+
+
+LEFT_BEHIND: Final = FindingKind("keys-left-behind", "liveness", _told)

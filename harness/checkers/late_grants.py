@@ -23,6 +23,10 @@ import pandas as pd
 
 from fencepost.text import count, milliseconds, out_of, plural
 from harness.checkers.acquire_timeouts import SLACK_MS, stood_still_ns
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.phrases import lasting
 from harness.figures import CheckerFigures, Row
 from harness.history.backing import Backing, Loss
 from harness.history.groups import Ints, known
@@ -30,7 +34,7 @@ from harness.history.key_owners import rows_of
 from harness.history.parts import parts
 from harness.history.recorded import Recorded, named
 from harness.history.sections import derive_leases
-from harness.verdict import Answer, Finding, shown
+from harness.verdict import Answer, shown
 
 By = Literal["deadline", "keys"]
 _ALONE_MS: Final = 150
@@ -74,7 +78,7 @@ def check(run: Recorded) -> Answer:
         f"left, up to {milliseconds((longest.late_ns + _slack_ns(run)) / 1e6)} after its end"
     )
     examples = tuple(_example(run, one) for one in shown(late, longest))
-    return Answer(figures, (Finding("late-grant", "lock", text, len(late), examples),))
+    return Answer(figures, (LATE_GRANT.found("lock", text, len(late), examples),))
 
 
 def _late(run: Recorded) -> Iterator[_Late]:
@@ -140,3 +144,17 @@ def _example(run: Recorded, late: _Late) -> dict[str, object]:
         "shown_by": late.shown_by,
         "over_for_ms": (int(section.start_ns) - late.over_ns) / 1e6,
     }
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example, side = case.example, case.named.get("section")
+    over, when = lasting(float(example["over_for_ms"]) * 1e6), f"+{float(example['at_ms']):,.1f} ms"
+    what = "its validity had ended" if example["shown_by"] == "deadline" else "its keys had expired on the nodes"
+    took = "" if side is None else f", {lasting(side.start_ns - side.asked_from_ns)} after it had asked"
+    return Told(
+        f"The lock said yes to {example['client']} at {when}{took}, when {what} {over} before.",
+        cause="deadline" if example["shown_by"] == "deadline" else "expired",
+    )
+
+
+LATE_GRANT: Final = FindingKind("late-grant", "lease", _told)

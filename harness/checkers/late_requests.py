@@ -21,7 +21,11 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from fencepost.text import listed, plural
+from fencepost.text import listed, plural, printable
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.phrases import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.key_owners import rows_of
 from harness.history.ledger import Ledger
@@ -34,9 +38,9 @@ After = Literal["release", "refusal"]
 _KEEPS: Final = ("set", "overwritten", "prolonged")
 _GRANTS: Final = ("acquire", "reenter")
 _EXAMPLES: Final = 3
-_WORDS: Final[dict[After, tuple[str, str]]] = {
-    "release": ("renewal-after-release", "the lock had said that it was released"),
-    "refusal": ("request-after-refusal", "the acquire had been refused"),
+_WORDS: Final[dict[After, str]] = {
+    "release": "the lock had said that it was released",
+    "refusal": "the acquire had been refused",
 }
 
 
@@ -161,13 +165,31 @@ class _Holders:
 
 
 def _finding(after: After, late: list[Late]) -> Finding:
-    kind, when = _WORDS[after]
+    kind = RENEWAL if after == "release" else REQUEST
     late = sorted(late, key=lambda one: one.at_ms)
     longest = max(one.sent_after_ms for one in late)
     nodes = listed(sorted({one.node for one in late}))
     text = (
-        f"requests that were sent up to {longest:,.0f} ms after {when} set or prolonged {plural(len(late), 'key')} on "
-        f"{nodes}"
+        f"requests that were sent up to {longest:,.0f} ms after {_WORDS[after]} set or prolonged "
+        f"{plural(len(late), 'key')} on {nodes}"
     )
     examples = tuple(msgspec.to_builtins(one) for one in late[:_EXAMPLES])
-    return Finding(kind, "lock", text, len(late), examples)
+    return kind.found("lock", text, len(late), examples)
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    client, node, command = (printable(str(example[name])) for name in ("client", "node", "command"))
+    is_release = case.finding.kind == RENEWAL.name
+    done = "its lock was released" if is_release else "its acquire was refused"
+    did = "prolonged" if example["how"] == "prolonged" else "set"
+    return Told(
+        f"{client} was told that {done}, but {lasting(float(example['sent_after_ms']) * 1e6)} later the lock sent "
+        f"{command} for it to {node}, which {did} its key there by +{float(example['at_ms']):,.1f} ms: the key keeps "
+        "others out until it expires.",
+        cause="set again" if is_release and did == "set" else None,
+    )
+
+
+RENEWAL: Final = FindingKind("renewal-after-release", "liveness", _told)
+REQUEST: Final = FindingKind("request-after-refusal", "liveness", _told)

@@ -31,6 +31,10 @@ import numpy as np
 import pandas as pd
 
 from fencepost.text import milliseconds
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.phrases import at, lasting
 from harness.figures import CheckerFigures
 from harness.history.groups import Bools, Ints
 from harness.history.key_owners import rows_of
@@ -60,40 +64,62 @@ class _Wrong(NamedTuple):
     """What may be wrong with a lease. `amount`: what an example calls by how much. `text`: what {count} did, by up to
     {most}; {ttl} is what they were granted for."""
 
-    kind: str
+    kind: FindingKind
     amount: str
     text: str
 
 
+def _overstated(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example, ttl = case.example, run.lease_ms
+    told = float(example["validity_ms"])
+    text = (
+        f"At +{float(example['at_ms']):,.1f} ms the lock reported a validity of {told:,.1f} ms to {example['client']}"
+    )
+    side = case.named.get("section")
+    if side is None or side.requested_ns is None or told > ttl:
+        return Told(f"{text}, but keys live for {ttl:,.0f} ms: {float(example['too_long_by_ms']):,.1f} ms too long.")
+    return Told(
+        f"{text}, but it had requested the keys {lasting(side.start_ns - side.requested_ns)} before (at "
+        f"{at(run, side.requested_ns)}), and they live for {ttl:,.0f} ms: "
+        f"{float(example['too_long_by_ms']):,.1f} ms too long."
+    )
+
+
+OVERSTATED: Final = FindingKind("overstated-validity", "lease", _overstated)
+VOID: Final = FindingKind("no-validity", "lease")
+NO_ALLOWANCE: Final = FindingKind("no-drift-allowance", "none")
+LOST_EXTENDED: Final = FindingKind("lost-lease-extended", "lease")
+LATE_EXTENSION: Final = FindingKind("late-extension", "none")
+
 _OVERSTATED: Final = _Wrong(
-    "overstated-validity",
+    OVERSTATED,
     "too_long_by_ms",
     "{count} were given a validity that ends after the {ttl}, by up to {most}",
 )
 _VOID: Final = _Wrong(
-    "no-validity",
+    VOID,
     "over_for_ms",
     "{count} were granted with no validity left: by the lock's own account they had expired, up to {most} before",
 )
 _TIGHT: Final = _Wrong(
-    "no-drift-allowance",
+    NO_ALLOWANCE,
     "after_request_ms",
     "{count} leave no allowance for clocks that run at different rates: their validity ends up to {most} after the "
     "request, with a {ttl}",
 )
 _BARE: Final = _Wrong(
-    "no-drift-allowance",
+    NO_ALLOWANCE,
     "validity_of_ms",
     "{count} leave no allowance for clocks that run at different rates: their validity is up to {most}, with a {ttl}",
 )
 _AFTER_A_GAP: Final = _Wrong(
-    "lost-lease-extended",
+    LOST_EXTENDED,
     "late_by_ms",
     "{count} are extensions that were granted up to {most} after the lease had expired, when for some time no majority "
     "of the nodes had held the client's key",
 )
 _LATE: Final = _Wrong(
-    "late-extension",
+    LATE_EXTENSION,
     "late_by_ms",
     "{count} are extensions that were granted up to {most} after the lease had expired; nothing shows that a majority "
     "of the nodes had lost the client's key by then",
@@ -194,4 +220,4 @@ def _finding(run: Recorded, wrong: _Wrong, found: pd.DataFrame, leases: int, ttl
     ]
     most = milliseconds(float(found["amount_ns"].max()) / 1e6)
     text = wrong.text.format(count=f"{len(found)} of {leases} leases", most=most, ttl=ttl)
-    return Finding(wrong.kind, "lock", text, len(found), tuple(examples))
+    return wrong.kind.found("lock", text, len(found), examples)

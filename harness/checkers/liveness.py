@@ -16,11 +16,12 @@ import pandas as pd
 
 from fencepost.text import count, milliseconds, number, plural
 from harness.checkers.kept_out import CROWD
+from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures, Row, Tile
 from harness.history.fault_windows import last_ends, majority_windows
 from harness.history.parts import parts
 from harness.history.recorded import Recorded
-from harness.verdict import Answer, Finding
+from harness.verdict import Answer, Blame, Finding
 
 Ints = npt.NDArray[np.int64]
 
@@ -207,9 +208,8 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
         f"nobody acquired the lock within {milliseconds(given_ms)} after everything was healed"
         f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {run.lease_ms:.0f} ms)"
     )
-    if run.had_no_access or len(run.config.user_names) > CROWD:
-        return (Finding("no-recovery", "undecided", text, at_ms=run.at_ms(free_ns)),)
-    return (Finding("no-recovery", "lock", text, at_ms=run.at_ms(free_ns)),)
+    blame: Blame = "undecided" if run.had_no_access or len(run.config.user_names) > CROWD else "lock"
+    return (NO_RECOVERY.found(blame, text, 1, (), run.at_ms(free_ns)),)
 
 
 def _anybody_tried(run: Recorded, since_ns: int) -> bool:
@@ -218,3 +218,6 @@ def _anybody_tried(run: Recorded, since_ns: int) -> bool:
     return bool((tries >= since_ns).any()) or any(
         end.under_way == "acquiring" and end.at_ns >= since_ns for end in run.ends
     )
+
+
+NO_RECOVERY: Final = FindingKind("no-recovery", "liveness")

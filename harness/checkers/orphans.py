@@ -21,6 +21,10 @@ import msgspec
 import numpy as np
 
 from fencepost.text import count, milliseconds, printable
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.phrases import lasting
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_holdings import Watched
@@ -326,4 +330,16 @@ def _outlasting(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> tuple[
         for orphan in worst_first(over, longest)
     )
     at_ms = run.at_ms(min(orphan.from_ns for orphan in over))
-    return (Finding("orphan-outlasts-ttl", "lock", text, len(over), examples, at_ms),)
+    return (OUTLASTS_TTL.found("lock", text, len(over), examples, at_ms),)
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    return Told(
+        f"{printable(str(example['node']))} kept a key of {printable(str(example['key']))} that had no owner for "
+        f"{lasting(float(example['for_ms']) * 1e6)}, from +{float(example['at_ms']):,.1f} ms on "
+        f"({example['cause']}); keys are to live for {run.lease_ms:,.0f} ms."
+    )
+
+
+OUTLASTS_TTL: Final = FindingKind("orphan-outlasts-ttl", "liveness", _told)

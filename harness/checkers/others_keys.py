@@ -25,7 +25,11 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from fencepost.text import listed, plural
+from fencepost.text import listed, plural, printable
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.requests import change_told, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import places_of
@@ -97,8 +101,7 @@ def check(run: Recorded) -> Answer:
     number = {how: sum(one.how == how for one in touched) for how in _HOW}
     figures = Figures(**number, late=sum(one.is_late for one in touched))
     taken, kept = ([found[row] for row in in_order if (row in only_kept) == is_kept] for is_kept in (False, True))
-    findings = [_finding("anothers-key", taken)] if taken else []
-    findings += [_finding("anothers-key-prolonged", kept)] if kept else []
+    findings = (_finding(kind, some) for kind, some in ((ANOTHERS, taken), (ANOTHERS_PROLONGED, kept)) if some)
     return Answer(figures, tuple(findings))
 
 
@@ -205,15 +208,36 @@ def _told(run: Recorded, row: Any, holder: _Holder) -> Touched:
     )
 
 
-def _finding(kind: Literal["anothers-key", "anothers-key-prolonged"], touched: list[Touched]) -> Finding:
+def _finding(kind: FindingKind, touched: list[Touched]) -> Finding:
     nodes = listed(sorted({one.node for one in touched}))
     keys = plural(len(touched), "key")
     text = (
         f"requests changed {keys} of other clients, on {nodes}: a request may delete, prolong or replace only what "
         "still has its own client's value"
-        if kind == "anothers-key"
+        if kind is ANOTHERS
         else f"attempts prolonged {keys} of other clients, on {nodes}: a key must not outlive its owner because others "
         "ask for it"
     )
     examples = tuple(msgspec.to_builtins(one) for one in touched[:_EXAMPLES])
-    return Finding(kind, "lock", text, len(touched), examples)
+    return kind.found("lock", text, len(touched), examples)
+
+
+def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    of, node, by = (printable(str(example[name])) for name in ("of", "node", "by"))
+    when = f"+{float(example['at_ms']):,.1f} ms"
+    did = {
+        "deleted": "deleted the key of",
+        "prolonged": "prolonged the key of",
+        "removed": "took out of a key the member of",
+    }.get(str(example["how"]), "set another value over the key of")
+    change = None if run.ledger is None else change_told(run, run.ledger, example)
+    how = f": {how_sent(run, change)}" if change is not None and change["cause"] == "request" else ""
+    return Told(
+        f"{by} {did} {of} on {node}, by {when}{how}. The lock did not compare the value, or not in the same step.",
+        cause="deleted" if example["how"] == "removed" else example["how"],
+    )
+
+
+ANOTHERS: Final = FindingKind("anothers-key", "lease", _explained)
+ANOTHERS_PROLONGED: Final = FindingKind("anothers-key-prolonged", "liveness", _explained)

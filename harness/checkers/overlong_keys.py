@@ -16,12 +16,15 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from fencepost.quorum import quorum
-from fencepost.text import milliseconds, out_of, plural
+from fencepost.text import listed, milliseconds, out_of, plural, printable
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded, named
-from harness.verdict import Answer, Finding, worst_first
+from harness.verdict import Answer, worst_first
 
 MARGIN_MS: Final = 100
 MARGIN_SHARE: Final = 0.02
@@ -77,7 +80,7 @@ def check(run: Recorded) -> Answer:
         }
         for one in worst_first(overlong, longest)
     )
-    return Answer(figures, (Finding("keys-outlast-lease", "lock", text, len(overlong), examples),))
+    return Answer(figures, (OVERLONG.found("lock", text, len(overlong), examples),))
 
 
 def _kept(run: Recorded, backing: Backing) -> Iterator[_Kept]:
@@ -96,3 +99,16 @@ def _kept(run: Recorded, backing: Backing) -> Iterator[_Kept]:
         if len(by_node) >= majority:
             nodes = sorted(by_node, key=lambda node: (-by_node[node], node))[:majority]
             yield _Kept(section, by_node[nodes[-1]], tuple(sorted(nodes)))
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    client, nodes = printable(str(example["client"])), [printable(str(node)) for node in example["nodes"]]
+    return Told(
+        f"The lock told {listed(nodes)} to keep the key of {client}, which got in at {float(example['at_ms']):+,.1f} "
+        f"ms, for {float(example['ttl_ms']):,.0f} ms or longer, although it was asked for {run.lease_ms:,.0f} ms: if "
+        f"{client} dies, nobody else gets in for as long."
+    )
+
+
+OVERLONG: Final = FindingKind("keys-outlast-lease", "liveness", _told)

@@ -23,6 +23,7 @@ from scipy.special import bdtr
 
 from fencepost.text import count
 from harness.checkers.kept_out import CROWD
+from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import merged
 from harness.history.key_owners import rows_of
@@ -148,4 +149,7 @@ def _finding(run: Recorded, starved: list[_Share]) -> Finding:
         for share in starved[:3]
     )
     at_ms = run.at_ms(min(share.since_ns for share in starved))
-    return Finding("partial-starvation", "undecided", text, len(starved), examples, at_ms)
+    return STARVATION.found("undecided", text, len(starved), examples, at_ms)
+
+
+STARVATION: Final = FindingKind("partial-starvation", "liveness")

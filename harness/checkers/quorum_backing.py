@@ -13,8 +13,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
-from fencepost.text import milliseconds, of_sections
+from fencepost.quorum import quorum
+from fencepost.text import listed, milliseconds, of_sections, printable
+from harness.explain.cases import Case
+from harness.explain.causes import Cause, of_loss
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.node_replies import replies
+from harness.explain.phrases import lasting, yes_to_another_request
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
 from harness.history.backing import LOSSES, Backing, Loss, Stretch
 from harness.history.recorded import Recorded, named
@@ -102,7 +110,7 @@ def _unfounded(run: Recorded, backing: Backing, stretches: list[Stretch]) -> tup
         blame: Blame = "lock" if by_lock else "undecided"
         examples = tuple(_example(run, backing, stretch) for stretch in worst_first(some, longest))
         at_ms = run.at_ms(min(stretch.from_ns for stretch in some))
-        findings.append(Finding("unfounded-belief", blame, text, len(some), examples, at_ms))
+        findings.append(UNFOUNDED.found(blame, text, len(some), examples, at_ms))
     return tuple(findings)
 
 
@@ -115,3 +123,26 @@ def _example(run: Recorded, backing: Backing, stretch: Stretch) -> dict[str, obj
         "cause": backing.cause(stretch),
         "nodes": tuple(f"{node} {loss}" for node, loss in stretch.losses),
     }
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    when, for_ns = f"+{float(example['at_ms']):,.1f} ms", float(example["for_ms"]) * 1e6
+    text = (
+        f"{example['client']} was inside and within its reported validity, but for {lasting(for_ns)}, from {when} on, "
+    )
+    why = ", ".join(printable(str(node)) for node in example.get("nodes", ()))
+    text = f"{text}no majority of the nodes can have held the lock for it{f': {why}' if why else ''}."
+    side, majority = case.named.get("section"), quorum(len(run.nodes))
+    said = {} if side is None else replies(run, evidence, side)
+    granted = [node for node, one in said.items() if one.heard]
+    if side is None or len(granted) >= majority or not all(one.is_known for one in said.values()):
+        return Told(text, cause=of_loss(example["cause"]))
+    who = f"Only {listed(granted)}" if granted else "No node"
+    late = [node for node, one in said.items() if one.has_earlier_yes]
+    tail = f" ({yes_to_another_request(side.client, late)})" if late else ""
+    cause: Cause = "not set" if late else "too few nodes"
+    return Told(f"{text} {who} had said yes{tail}.", cause=cause)
+
+
+UNFOUNDED: Final = FindingKind("unfounded-belief", "lease", _told)

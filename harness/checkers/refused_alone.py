@@ -26,6 +26,7 @@ import pandas as pd
 
 from fencepost.quorum import quorum
 from fencepost.text import milliseconds
+from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows, reach
 from harness.history.groups import Bools, Groups, Ints, codes_in, codes_of, placed
@@ -95,7 +96,7 @@ def _finding(run: Recorded, spells: list[_Spell], blame: Blame, why: str) -> Fin
         f"{times} a client was refused for up to {milliseconds(worst.length_ns / 1e6)} although it could reach a "
         f"majority and nobody else was inside or trying (TTL {run.lease_ms:.0f} ms): {why}"
     )
-    return Finding("refused-alone", blame, text, len(spells), tuple(examples))
+    return REFUSED_ALONE.found(blame, text, len(spells), examples)
 
 
 def _somebody_came_and_went(run: Recorded, spell: _Spell) -> bool:
@@ -255,3 +256,6 @@ def _unrecorded(run: Recorded) -> list[tuple[str, int, int]]:
         for end in run.ends
         if end.how != "finished"
     ]
+
+
+REFUSED_ALONE: Final = FindingKind("refused-alone", "liveness")

@@ -13,10 +13,13 @@ Nothing is said of locks that renew by themselves: they may answer without askin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from fencepost.text import count, plural
+from fencepost.text import count, listed, plural, printable
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
 from harness.history.fault_windows import FOREVER_NS
@@ -26,11 +29,7 @@ from harness.history.sections import derive_leases
 from harness.verdict import Answer, Finding
 
 Step = Literal["extend", "reenter"]
-_WORDS: Final[Mapping[Step, tuple[str, str]]] = {
-    "extend": ("extension-without-majority", "extension"),
-    "reenter": ("nested-acquire-without-majority", "nested acquire"),
-}
-"""The kind of the finding, and what is counted."""
+_WORDS: Final[Mapping[Step, str]] = {"extend": "extension", "reenter": "nested acquire"}
 
 
 class Figures(KeyFigures, frozen=True):
@@ -49,7 +48,7 @@ class Figures(KeyFigures, frozen=True):
         }
         for f, (unheld, granted) in counts.items():
             if unheld:
-                text = f"{count(unheld)} of {plural(granted, _WORDS[f][1])} granted without a majority"
+                text = f"{count(unheld)} of {plural(granted, _WORDS[f])} granted without a majority"
                 yield Row("unheld", text, order=86)
 
 
@@ -110,9 +109,9 @@ def _anew(run: Recorded, backing: Backing) -> Iterator[_Granted]:
 
 
 def _finding(run: Recorded, backing: Backing, f: Step, granted: int, unheld: list[_Granted]) -> Finding:
-    kind, noun = _WORDS[f]
+    kind = EXTENSION if f == "extend" else NESTED
     text = (
-        f"{count(len(unheld))} of {plural(granted, noun)} {'was' if len(unheld) == 1 else 'were'} granted "
+        f"{count(len(unheld))} of {plural(granted, _WORDS[f])} {'was' if len(unheld) == 1 else 'were'} granted "
         "although certainly no majority of the nodes had the client's value at any time while the lock asked them"
     )
     examples = []
@@ -127,4 +126,25 @@ def _finding(run: Recorded, backing: Backing, f: Step, granted: int, unheld: lis
                 "held_by": tuple(backing.possible_holders(*one)),
             }
         )
-    return Finding(kind, "lock", text, len(unheld), tuple(examples))
+    return kind.found("lock", text, len(unheld), examples)
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    held_by = example["held_by"]
+    assert isinstance(held_by, Sequence)
+    nodes = f"only {listed(list(map(str, held_by)))}" if held_by else "no node"
+    client, at_ms = printable(str(example["client"])), float(example["at_ms"])
+    if case.finding.kind == NESTED.name:
+        return Told(
+            f"{client}'s lease was over when it acquired once more what it held, and the yes came at "
+            f"+{at_ms:,.1f} ms, although {nodes} can have had its value."
+        )
+    return Told(
+        f"An extension of {client} was answered with yes at +{at_ms:,.1f} ms, "
+        f"although {nodes} can still have had its value: the lock counted others, or too few."
+    )
+
+
+EXTENSION: Final = FindingKind("extension-without-majority", "lease", _told)
+NESTED: Final = FindingKind("nested-acquire-without-majority", "lease", _told)

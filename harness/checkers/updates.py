@@ -3,13 +3,19 @@ whether the resource's record can be trusted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
 
 from fencepost.text import count, plural, printable
+from harness.checkers.writes import by_when, first_ms, moment_of, shown
+from harness.explain.cases import Case, ops_of
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
+from harness.explain.meeting import together
+from harness.explain.phrases import at
 from harness.figures import DATA, Cell, CheckerFigures, Part, Row, Tile
 from harness.history.groups import Bools, Groups, Ints, address, all_different, codes_in, look_up
 from harness.history.overlap_counts import overlapped_keys
@@ -167,8 +173,7 @@ def lost_updates(run: Recorded, losers: Ints, winners: Ints, told: Bools, acknow
             continue
         times = len(which)
         findings.append(
-            Finding(
-                kind="lost-update",
+            LOST_UPDATE.found(
                 blame=blame,
                 text=f"{times:,} of {plural(acknowledged, 'acknowledged update')} {'was' if times == 1 else 'were'} "
                 f"lost {fencing}, {_whose(blame, int(straggled[which].sum()), times)}",
@@ -197,32 +202,6 @@ def _whose(blame: Blame, straggled: int, times: int) -> str:
     return f"{_WHOSE[blame]}{more}"
 
 
-def shown(writes: pd.DataFrame, row: int) -> dict[str, Any]:
-    """An accepted write, for an example."""
-    write = writes.iloc[row]
-    return {"client": str(write.client), "section": int(write.section), "value": int(write.value)}
-
-
-def write_of(run: Recorded, client: str, section: int, value: int) -> Any:
-    """The operation of a write; None if it was not recorded."""
-    own = (run.ops["section"] == section) & (run.ops["value"] == value).fillna(False) & (run.ops["f"] == "write")
-    ops = run.ops[own.to_numpy(np.bool_)]
-    ops = ops[(ops["client"].astype(str) == client).to_numpy(np.bool_)]
-    return ops.iloc[0] if len(ops) else None
-
-
-def moment_of(run: Recorded, row: int) -> dict[str, float]:
-    """`at_ms` of an accepted write: by when its client had been told so, or had given up; nothing if that is not on
-    record."""
-    op = write_of(run, **shown(run.writes, row))
-    return {} if op is None else {"at_ms": run.at_ms(op.complete_ns)}
-
-
-def first_ms(run: Recorded, rows: Ints) -> float | None:
-    """When the first of these accepted writes was made, if that is on record. They are in the resource's order."""
-    return moment_of(run, int(rows.min())).get("at_ms")
-
-
 def impossible(run: Recorded, rows: Ints, text: str) -> list[Finding]:
     """Writes, by their rows, whose values the resource cannot have had; `text`: {count} of them. Nothing if there are
     none."""
@@ -232,7 +211,7 @@ def impossible(run: Recorded, rows: Ints, text: str) -> list[Finding]:
         {"key": str(run.writes["key"].iloc[row]), "write": shown(run.writes, row), **moment_of(run, row)}
         for row in rows[:5].tolist()
     )
-    return [Finding("impossible-value", "resource", text, len(rows), examples, first_ms(run, rows))]
+    return [IMPOSSIBLE.found("resource", text, len(rows), examples, first_ms(run, rows))]
 
 
 def record_is_wrong(run: Recorded, missing: pd.Index) -> list[Finding]:
@@ -260,7 +239,7 @@ def _missing(run: Recorded, missing: pd.Index) -> list[Finding]:
         for _, op in ops.head(5).iterrows()
     )
     text = f"{len(ops)} acknowledged {'write is' if len(ops) == 1 else 'writes are'} missing from the resource's record"
-    return [Finding("unrecorded-write", "resource", text, len(ops), examples)]
+    return [UNRECORDED.found("resource", text, len(ops), examples)]
 
 
 def _final_differs(run: Recorded, last: pd.DataFrame) -> list[Finding]:
@@ -272,4 +251,37 @@ def _final_differs(run: Recorded, last: pd.DataFrame) -> list[Finding]:
         return []
     examples = tuple({"key": k, "read": final.get(k, 0), "last_write": left.get(k, 0)} for k in wrong[:5])
     text = f"the last read of {len(wrong)} {'key' if len(wrong) == 1 else 'keys'} differs from the last accepted write"
-    return [Finding("final-value", "resource", text, len(wrong), examples)]
+    return [FINAL_VALUE.found("resource", text, len(wrong), examples)]
+
+
+def _lost_update(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    lost, by = case.example["lost"], case.example["by"]
+    text = f"{lost['client']} wrote {lost['value']}{by_when(run, lost)}, which was acknowledged; "
+    text += f"{by['client']} overwrote it with {by['value']}{by_when(run, by)}"
+    reads = [_read(run, write) for write in (lost, by)]
+    if all(value is not None for value, _ in reads):
+        (first, _), (second, when) = reads
+        text += (
+            f"; both had read {first}"
+            if first == second
+            else f", after it had read {second}{when}, without {lost['client']}'s write"
+        )
+    text += ". One update is lost."
+    if case.finding.blame == "harness":
+        return Told(f"{text} No two sections of the key overlapped, so the harness or its resource is wrong.")
+    return together(run, evidence, case, text)
+
+
+def _read(run: Recorded, write: Mapping[str, Any]) -> tuple[int | None, str]:
+    """What a section had read before it wrote, and when."""
+    ops = ops_of(run, str(write["client"]), int(write["section"]))
+    ops = ops[(ops["f"] == "read") & (ops["outcome"] == "ok")]
+    if not len(ops) or ops["value"].isna().iloc[-1]:
+        return None, ""
+    return int(ops["value"].iloc[-1]), f" at {at(run, int(ops['complete_ns'].iloc[-1]))}"
+
+
+LOST_UPDATE: Final = FindingKind("lost-update", "data", _lost_update)
+UNRECORDED: Final = FindingKind("unrecorded-write", "record")
+FINAL_VALUE: Final = FindingKind("final-value", "record")
+IMPOSSIBLE: Final = FindingKind("impossible-value", "record")

@@ -34,8 +34,8 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _explain(call: Call, out: Console) -> int:
+    from harness.checkers.explained import explain
     from harness.checkers.judge import judge, recorded_verdict
-    from harness.explain.explanation import explain
     from harness.explain.space_time import Album
     from harness.report.explanations import render_explained
     from harness.store.run_folder import RunFolder

@@ -1,26 +1,17 @@
-"""Which examples of a finding to explain, and the sections that they are about."""
+"""An example of a finding, and the sections that it is about."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from harness.checkers.exclusion import example_of
 from harness.explain.replies import Span
-from harness.history.overlaps import BLAMES, overlapping_pairs
 from harness.history.recorded import Recorded
 from harness.verdict import Finding
-
-_PAIRS: Final[Mapping[str, tuple[str, str]]] = {
-    "overlap": ("earlier", "later"),
-    "lost-update": ("lost", "by"),
-    "stale-write-accepted": ("stale", "after"),
-}
-"""The fields that name the two sections in an example of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,33 +69,20 @@ class Case:
 
 def case_of(run: Recorded, finding: Finding, example: Mapping[str, Any]) -> Case:
     """The case of an example, with its sections looked up in the record."""
-    named = {}
-    if finding.kind in _PAIRS:
-        wanted = {name: example[name] for name in _PAIRS[finding.kind] if isinstance(example.get(name), Mapping)}
-    elif finding.kind == "over-capacity":
-        wanted = {f"other {number}": other for number, other in enumerate(example["others"], 1)}
-        wanted["entered"] = example["entered"]
-    else:
-        wanted = {"section": example} if {"client", "section"} <= example.keys() else {}
-    for name, words in wanted.items():
-        side = _side(run, str(words.get("client")), words.get("section"))
-        if side is not None:
-            named[name] = side
-    return Case(finding, example, named)
+    sides = {name: _side(run, str(of["client"]), of["section"]) for name, of in _sections(example)}
+    return Case(finding, example, {name: side for name, side in sides.items() if side is not None})
 
 
-def examples(run: Recorded, finding: Finding, limit: int) -> Sequence[Mapping[str, Any]]:
-    """The first `limit` examples of a finding and, for overlaps, the longest."""
-    if finding.kind != "overlap" or limit < len(finding.examples) or finding.count <= len(finding.examples):
-        longest = finding.examples[-1:] if finding.kind == "overlap" else ()
-        return [*finding.examples[:limit], *(e for e in longest if e not in finding.examples[:limit])]
-    pairs = overlapping_pairs(run.sections)
-    blame = next(blame for blame in BLAMES if blame == finding.blame)
-    first = [
-        example_of(run, blame, int(pairs.earlier[place]), int(pairs.later[place]))
-        for place in pairs.blamed(blame)[:limit].tolist()
-    ]
-    return [*first, *(e for e in finding.examples[-1:] if e not in first)]
+def _sections(example: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The sections that an example names, by the name of their field; the example itself may be one."""
+    fields = ((name, one) for name, value in example.items() for one in (value if _is_list(value) else [value]))
+    for number, (name, one) in enumerate([("section", example), *fields]):
+        if isinstance(one, Mapping) and {"client", "section"} <= one.keys():
+            yield f"{name} {number}" if _is_list(example.get(name)) else name, one
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple)
 
 
 def _side(run: Recorded, client: str, section: object) -> Side | None:

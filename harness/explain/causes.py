@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from harness.explain.nodes import Loss, NodePart
-from harness.verdict import Finding
+from harness.explain.nodes import NodePart
 
 Cause = Literal[
     "too few nodes",
@@ -62,49 +61,20 @@ _OF_LOSSES: Final[dict[str, Cause]] = {
     "went down": "forgotten",
     "never set": "not set",
 }
-_OF_OBSTACLES: Final[dict[str, Cause]] = {
-    "down": "absent node",
-    "hung": "absent node",
-    "answering errors": "absent node",
-    "out of reach": "absent node",
-    "absent in turn": "absent node",
-    "stuck keys": "stuck keys",
-    "nothing set": "nothing set",
-    "split votes": "split votes",
-    "wrong clock": "wrong clock",
-}
 
 
 def of_overlap(parts: Sequence[NodePart], are_too_few: bool) -> Cause:
     """How a second client came to be inside."""
     if are_too_few:
         return "too few nodes"
-    return _most([_of_loss(part.loss) for part in parts if part.loss is not None])
+    return _most(
+        ["shared value" if part.loss.is_shared else of_loss(part.loss.how) for part in parts if part.loss is not None]
+    )
 
 
-def _of_loss(loss: Loss) -> Cause:
-    return "shared value" if loss.is_shared else _OF_LOSSES.get(loss.how, "unknown")
-
-
-def of_finding(finding: Finding, example: Any) -> Cause | None:
-    """What the example of another finding shows; None if the finding itself is all that there is to say."""
-    match finding.kind:
-        case "no-way-in":
-            if example["obstacle"] == "split votes" and example.get("nodes"):
-                return "stuck keys"
-            return _OF_OBSTACLES.get(example["obstacle"], "unknown")
-        case "waits-for-free-lock":
-            return "not let in" if example["answers"] else "not woken"
-        case "release-without-effect":
-            return "set again" if example["set_again"] else "stayed"
-        case "late-grant":
-            return "deadline" if example["shown_by"] == "deadline" else "expired"
-        case "unfounded-belief":
-            return _OF_LOSSES.get(example["cause"], "unknown")
-        case "anothers-key" | "anothers-key-prolonged":
-            how: Cause = example["how"]
-            return "deleted" if example["how"] == "removed" else how
-    return None
+def of_loss(how: str) -> Cause:
+    """How a node lost a key, as a cause."""
+    return _OF_LOSSES.get(how, "unknown")
 
 
 def how_vague(cause: Cause | None) -> int:

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.campaign.study import Study
+from harness.checkers.explained import explain
 from harness.checkers.judge import judge_so_far
-from harness.explain.explanation import explain
 from harness.mutants import explained
 from harness.mutants.grid import mutants_grid
 from harness.mutants.table import Row, comparison, conclusion, document, in_words, markdown, rows_of

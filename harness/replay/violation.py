@@ -6,13 +6,12 @@ of the same checker, with the same blame.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import pandas as pd
-
 from fencepost.errors import UsageError
+from harness.explain.cases import case_of
 from harness.history.recorded import Recorded
 from harness.verdict import Blame, Finding, Verdict, breaking
 
@@ -52,7 +51,7 @@ def gravest(verdict: Verdict) -> Kind | None:
     """The gravest kind that makes the run a violation: findings blamed on the lock before those blamed on a client,
     overlaps before other findings. None if it is none."""
     found = breaking(verdict)
-    return Kind.of(min(found, key=lambda f: (_GRAVEST.index(f.blame), f.kind != "overlap"))) if found else None
+    return Kind.of(min(found, key=lambda f: (_GRAVEST.index(f.blame), f.promise != "exclusion"))) if found else None
 
 
 def choose_kind(verdict: Verdict, wanted: str | None) -> Kind:
@@ -76,26 +75,14 @@ def _shown(verdict: Verdict) -> str:
 
 def moments_of(run: Recorded, finding: Finding) -> tuple[Moment, ...]:
     """When each of the finding's examples happened, the earliest first. Leaves out examples without times."""
-    moments = (_moment(run, example) for example in finding.examples)
+    moments = (_moment(run, finding, example) for example in finding.examples)
     return tuple(sorted((moment for moment in moments if moment), key=lambda moment: moment.to_ms))
 
 
-def _moment(run: Recorded, example: Mapping[str, object]) -> Moment | None:
+def _moment(run: Recorded, finding: Finding, example: Mapping[str, object]) -> Moment | None:
     """From the start of the first section that it is about."""
     at_ms = example.get("at_ms")
     if not isinstance(at_ms, int | float):
         return None
-    sections = (_section(run, side) for side in _sides(example))
-    return Moment(min([at_ms, *(run.at_ms(section.start_ns) for section in sections if section is not None)]), at_ms)
-
-
-def _sides(example: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    for each in (example, *example.values()):
-        if isinstance(each, Mapping) and {"client", "section"} <= each.keys():
-            yield each
-
-
-def _section(run: Recorded, side: Mapping[str, object]) -> pd.Series | None:
-    sections = run.sections
-    rows = sections[(sections["client"] == side["client"]) & (sections["section"] == side["section"])]
-    return rows.iloc[0] if len(rows) else None
+    sides = case_of(run, finding, example).sides
+    return Moment(min([at_ms, *(run.at_ms(side.start_ns) for side in sides)]), at_ms)

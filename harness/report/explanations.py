@@ -14,12 +14,12 @@ from rich.padding import Padding
 from rich.table import Table
 
 from fencepost.text import listed, plural, printable
+from harness.checkers.remarks import remarks
 from harness.explain.cases import Side
 from harness.explain.explanation import Explained, Explanation
 from harness.explain.node_replies import Said
 from harness.explain.nodes import NodePart
 from harness.explain.phrases import at, lasting, outage
-from harness.explain.remarks import remarks
 from harness.explain.space_time import Album, Picture
 from harness.explain.wire_requests import WireRequest
 from harness.history.fault_windows import FOREVER_NS, Window
@@ -73,7 +73,8 @@ def render_explained(
 def title(run: Recorded, explanation: Explanation) -> str:
     """`c3 and c7 were inside k1 at the same time for 41 ms, from +2,310.4 ms`."""
     sides, kind = explanation.sides, explanation.case.finding.kind
-    if len(sides) == 2 and kind == "overlap":
+    is_meeting = explanation.case.finding.promise == "exclusion"
+    if len(sides) == 2 and is_meeting:
         first, second = sides
         until_ns = min(side.end_ns for side in sides)
         return (
@@ -81,7 +82,7 @@ def title(run: Recorded, explanation: Explanation) -> str:
             f"{lasting(until_ns - second.start_ns)}, from {at(run, second.start_ns)}"
         )
     names = listed([side.client for side in sides]) if sides else ""
-    if len(sides) > 1 and kind == "over-capacity":
+    if len(sides) > 1 and is_meeting:
         start_ns = sides[-1].start_ns
         lasted = lasting(min(side.end_ns for side in sides) - start_ns)
         return f"{names} were inside {printable(sides[0].key)} at the same time for {lasted}, from {at(run, start_ns)}"

@@ -21,9 +21,8 @@ RESULT_SCHEMA: Final = 2
 
 
 class FoundInRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding. `breaks`: whether it breaks what was required. `promise`: what it belongs to
-    (`harness.promises.KINDS`). `first_ms`: when it first happened, counted from the start of the load. `why`: how that
-    came about; empty if that was not explained."""
+    """A finding. `breaks`: whether it breaks what was required. `promise`: what it belongs to. `first_ms`: when it
+    first happened, counted from the start of the load. `why`: how that came about; empty if that was not explained."""
 
     kind: str
     blame: Blame

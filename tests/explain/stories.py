@@ -7,11 +7,11 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.history import HowDown
+from harness.checkers.explained import spans_of, tell
 from harness.checkers.judge import judge
 from harness.explain.cases import case_of
 from harness.explain.evidence import gather
-from harness.explain.explanation import spans_of
-from harness.explain.sentences import Told, tell
+from harness.explain.kinds import Told
 from harness.history.recorded import Recorded
 from harness.verdict import Verdict
 from tests.judge.histories import History, ms

@@ -6,16 +6,23 @@ from typing import Any
 
 import pytest
 
-from harness.explain.causes import IN_WORDS, of_finding, of_overlap
+from harness.checkers.explained import tell
+from harness.explain.cases import Case
+from harness.explain.causes import IN_WORDS, of_overlap
+from harness.explain.evidence import Evidence
 from harness.explain.nodes import Loss, NodeEvent, NodePart, Said
 from harness.verdict import Finding
 from tests.explain.stories import Story
+from tests.judge.histories import History
 
 GRANTED = NodeEvent("n1", "k1", "granted", 0, 1)
 
 
-def finding(kind: str) -> Finding:
-    return Finding(kind, "lock", "text", (), 1, ())
+EXAMPLE = {
+    "at_ms": 10.0, "for_ms": 5.0, "over_for_ms": 1.0, "key": "k1", "node": "n1", "nodes": ["n1"], "client": "c1",
+    "clients": ["c1"], "of": "c2", "by": "c1", "shown_by": "keys", "cause": "never set", "how": "deleted", "answers": 0,
+    "set_again": False,
+}  # fmt: skip
 
 
 def part(how: Any) -> NodePart:
@@ -28,7 +35,7 @@ def part(how: Any) -> NodePart:
         ("no-way-in", {"obstacle": "hung"}, "absent node"),
         ("no-way-in", {"obstacle": "stuck keys"}, "stuck keys"),
         ("no-way-in", {"obstacle": "nothing set"}, "nothing set"),
-        ("no-way-in", {"obstacle": "split votes"}, "split votes"),
+        ("no-way-in", {"obstacle": "split votes", "nodes": []}, "split votes"),
         ("no-way-in", {"obstacle": "split votes", "nodes": ["n1"]}, "stuck keys"),
         ("no-way-in", {"obstacle": "unknown"}, "unknown"),
         ("release-without-effect", {"set_again": True}, "set again"),
@@ -47,7 +54,8 @@ def part(how: Any) -> NodePart:
     ],
 )
 def test_what_the_example_of_a_finding_shows(kind: str, example: dict[str, Any], cause: str | None) -> None:
-    assert of_finding(finding(kind), example) == cause
+    case = Case(Finding(kind, "lock", "text"), EXAMPLE | example, {})
+    assert tell(History().recorded(), Evidence(), case).cause == cause
     assert cause is None or cause in IN_WORDS
 
 

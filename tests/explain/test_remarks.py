@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.explain.remarks import remarks
+from harness.checkers.remarks import remarks
 from tests.explain.stories import Story
 from tests.judge.histories import ms
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from harness.checkers.explained import spans_of, tell
 from harness.explain.cases import case_of
 from harness.explain.evidence import Evidence, gather
-from harness.explain.explanation import Explanation, spans_of
+from harness.explain.explanation import Explanation
 from harness.explain.node_replies import Said, replies
-from harness.explain.sentences import tell
 from harness.history.recorded import Recorded
 from harness.report.explanations import node_rows
 from tests.explain.stories import Story

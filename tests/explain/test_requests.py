@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
+from harness.checkers.explained import spans_of, tell
 from harness.checkers.judge import judge
 from harness.explain.cases import case_of
 from harness.explain.evidence import gather
-from harness.explain.explanation import spans_of
-from harness.explain.sentences import tell
 from tests.judge.histories import History
 
 NODES = ("n1", "n2", "n3")

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from harness.checkers.explained import explain
 from harness.checkers.judge import judge
 from harness.cli.main import run
-from harness.explain.explanation import Explained, explain
+from harness.explain.explanation import Explained
 from harness.explain.space_time import Album
 from harness.history.recorded import Recorded
 from harness.report.explanations import lines, render_explained

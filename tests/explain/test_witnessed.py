@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from harness.explain.evidence import gather
+from harness.explain.kinds import Told
 from harness.explain.replies import Span
-from harness.explain.sentences import Told
 from harness.history.key_owners import Owners
 from tests.explain.stories import Story
 from tests.judge.histories import ms

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fencepost import Run
+from harness.checkers.explained import explain
 from harness.checkers.judge import judge_folder
-from harness.explain.explanation import explain
 from harness.store.run_folder import RunFolder
 from tests.harness.failures import faults_of
 from tests.harness.second_tries import played

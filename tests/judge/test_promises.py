@@ -9,24 +9,24 @@ import pytest
 
 from fencepost.errors import InternalError
 from harness import checkers
+from harness.checkers import kinds
 from harness.checkers.judge import judge
-from harness.promises import KINDS, PROMISES, REQUIREMENTS, Belongs
-from harness.verdict import Blame, Finding, outcome_of
+from harness.figures import CheckerFigures
+from harness.promises import PROMISES, REQUIREMENTS, Belongs
+from harness.verdict import Answer, Blame, Finding, outcome_of
 from tests.judge.histories import History
 
-KIND = re.compile(r'"([a-z]+(?:-[a-z]+)+|overlap)"')
-NO_KINDS = {"cut-off"}
+KINDS = {name: kind.promise for name, kind in kinds().items()}
+DECLARED = re.compile(r'FindingKind\(\s*"([a-z-]+)"')
 SOURCES = [path for folder in checkers.__path__ for path in Path(folder).glob("*.py")]
 
 
 def found(kind: str, blame: Blame = "lock") -> Finding:
-    return Finding(kind, blame, "it")
+    return kinds()[kind].found(blame, "it", 1, ())
 
 
-def test_every_kind_that_a_checker_finds_belongs_to_a_promise_and_no_other_is_named() -> None:
-    """A kind is the first argument of `Finding`, or one of several that a checker chooses from."""
-    words = {word for path in SOURCES for word in KIND.findall(path.read_text())} - NO_KINDS
-    assert words == KINDS.keys()
+def test_each_kind_of_finding_is_declared_once_by_its_checker() -> None:
+    assert sorted(name for path in SOURCES for name in DECLARED.findall(path.read_text())) == sorted(KINDS)
 
 
 @pytest.mark.parametrize(("kind", "promise"), KINDS.items())
@@ -82,10 +82,11 @@ def test_how_a_promise_comes_out() -> None:
 def test_a_kind_of_ones_own_names_its_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = Finding("signature-lost", "lock", "it", promise="data")
     assert (mine.breaks, mine.decides("lock"), mine.decides("lease")) == ("data", True, False)
-    monkeypatch.delitem(KINDS, "overlap")  # type: ignore[misc, attr-defined]
-    history = History(ttl_ms=110).section("c1", 0, 50).section("c2", 20, 60)
-    with pytest.raises(InternalError, match="exclusion found a 'overlap'"):
-        judge(history.recorded())
+    answer = Answer(findings=(Finding("signature-lost", "lock", "it"),))
+    guests = checkers.Checker("guests", lambda _: answer, CheckerFigures, only_if_named=False)
+    monkeypatch.setattr("harness.checkers.judge.checkers_of", lambda _: {"guests": guests})
+    with pytest.raises(InternalError, match="guests found a 'signature-lost'"):
+        judge(History().recorded())
 
 
 def test_a_finding_happened_when_its_earliest_example_did_unless_its_checker_says_otherwise() -> None:

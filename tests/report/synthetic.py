@@ -206,6 +206,7 @@ def verdict(run: Recorded, overlaps: Mapping[str, int]) -> Verdict:
             blame,  # type: ignore[arg-type]
             f"{n} pairs of clients were in the critical section at once, and {because}",
             count=n,
+            promise="exclusion",
             examples=({"key": "k1", "at_ms": 1234.5, "overlap_ms": 40.0, "earlier": side, "later": side},) * min(n, 3),
         )
         for blame, because in (

@@ -1,22 +1,25 @@
 from __future__ import annotations
 
 from harness.checkers import exclusion
+from harness.checkers.exclusion import OVERLAP
+from harness.checkers.faults import MISSED as FAULT_MISSED
+from harness.checkers.liveness import NO_RECOVERY
+from harness.checkers.updates import LOST_UPDATE
 from harness.report import wording
-from harness.verdict import Finding, Outcome, Verdict
+from harness.verdict import Outcome, Verdict
 
 
 def test_the_headline_of_a_violation_names_the_lock_first() -> None:
-    client = Finding("overlap", "client", "2 overlaps")
-    lock = Finding("overlap", "lock", "1 overlap")
+    client, lock = OVERLAP.found("client", "2 overlaps", 2, ()), OVERLAP.found("lock", "1 overlap", 1, ())
     verdict = Verdict("violation", "exclusion", (client, lock), (), {})
     assert wording.headline(verdict) == ("VIOLATION", "the lock is to blame: 1 overlap (and 1 more finding)")
 
 
 OVERLAPS = exclusion.Figures(1234, {"lock": 0, "client": 2, "undecided": 0}, 2, 1.5)
-BY_A_CLIENT = Finding("overlap", "client", "2 overlaps")
-LOST = Finding("lost-update", "client", "24 of 137 updates were lost", count=24)
-STUCK = Finding("no-recovery", "lock", "no client acquired")
-MISSED = Finding("fault-missed", "harness", "1 of 9 faults was not seen to take")
+BY_A_CLIENT = OVERLAP.found("client", "2 overlaps", 2, ())
+LOST = LOST_UPDATE.found("client", "24 of 137 updates were lost", 24, ())
+STUCK = NO_RECOVERY.found("lock", "no client acquired", 1, ())
+MISSED = FAULT_MISSED.found("harness", "1 of 9 faults was not seen to take", 1, ())
 
 
 def test_the_headline_of_a_valid_run_says_what_else_was_broken() -> None:
@@ -49,7 +52,7 @@ def test_each_promise_is_named_with_how_it_came_out() -> None:
         Outcome("liveness", "broken", decides=True),
         Outcome("data", "broken"),
     )
-    more = Finding("lost-update", "undecided", "2 more were lost", count=2)
+    more = LOST_UPDATE.found("undecided", "2 more were lost", 2, ())
     verdict = Verdict("violation", "lock", (STUCK, LOST, more), (), {}, promises=promises)
     exclusion, lease, liveness, data = wording.promises(verdict).split(" · ")
     assert (exclusion, lease, liveness) == ("exclusion kept", "lease undecided", "liveness BROKEN")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from harness.explain.cases import Case
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import FindingKind, Told
 from harness.figures import CheckerFigures, Row
 from harness.history.recorded import Recorded
-from harness.verdict import Answer, Finding
+from harness.verdict import Answer
 
 ONLY_IF_NAMED = True
 
@@ -23,9 +26,12 @@ def check(run: Recorded) -> Answer:
     signed = int(((run.ops["f"] == "sign") & (run.ops["outcome"] == "ok")).sum())
     kept = sum((run.final_values or {}).values())
     missing = signed - kept
-    findings = (
-        (Finding("signature-lost", "resource", f"{missing} signatures are gone", promise="data"),)
-        if missing > 0
-        else ()
-    )
+    findings = (LOST.found("resource", f"{missing} signatures are gone", missing, [{}]),) if missing > 0 else ()
     return Answer(Figures(signed, kept), findings)
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    return Told(f"The book of {run.config.workload} has fewer pages than guests were told of.")
+
+
+LOST = FindingKind("signature-lost", "data", _told)

@@ -1,0 +1,48 @@
+"""An accepted write: how an example shows it, and when its client made it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.explain.phrases import at
+from harness.history.groups import Ints
+from harness.history.recorded import Recorded
+
+
+def shown(writes: pd.DataFrame, row: int) -> dict[str, Any]:
+    """An accepted write, for an example."""
+    write = writes.iloc[row]
+    return {"client": str(write.client), "section": int(write.section), "value": int(write.value)}
+
+
+def write_of(run: Recorded, client: str, section: int, value: int) -> Any:
+    """The operation of a write; None if it was not recorded."""
+    own = (run.ops["section"] == section) & (run.ops["value"] == value).fillna(False) & (run.ops["f"] == "write")
+    ops = run.ops[own.to_numpy(np.bool_)]
+    ops = ops[(ops["client"].astype(str) == client).to_numpy(np.bool_)]
+    return ops.iloc[0] if len(ops) else None
+
+
+def by_when(run: Recorded, write: Mapping[str, Any]) -> str:
+    """By when the write of an example was made, or given up, if its operation was recorded."""
+    op = write_of(run, str(write["client"]), int(write["section"]), int(write["value"]))
+    if op is None:
+        return ""
+    moment = at(run, int(op.complete_ns))
+    return f" by {moment}" if op.outcome == "ok" else f" (late: it had been given up at {moment})"
+
+
+def moment_of(run: Recorded, row: int) -> dict[str, float]:
+    """`at_ms` of an accepted write: by when its client had been told so, or had given up; nothing if that is not on
+    record."""
+    op = write_of(run, **shown(run.writes, row))
+    return {} if op is None else {"at_ms": run.at_ms(op.complete_ns)}
+
+
+def first_ms(run: Recorded, rows: Ints) -> float | None:
+    """When the first of these accepted writes was made, if that is on record. They are in the resource's order."""
+    return moment_of(run, int(rows.min())).get("at_ms")

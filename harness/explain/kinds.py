@@ -1,0 +1,47 @@
+"""A kind of finding, as the file of its checker declares it: its name, its promise, and how one of them came about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.explain.cases import Case, Side
+from harness.explain.causes import Cause
+from harness.explain.evidence import Evidence
+from harness.explain.nodes import NodePart
+from harness.history.recorded import Recorded
+from harness.promises import Belongs
+from harness.verdict import Blame, Finding
+
+Example = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A sentence; `cause`: what it names as the cause; `because`: how both clients came to be inside, if the sentence
+    is about something else; `parts`: each node's part (empty: unknown, or the nodes were not involved), `pair`: in the
+    meeting of these two sections (empty: the only two)."""
+
+    sentence: str
+    because: str = ""
+    parts: tuple[NodePart, ...] = ()
+    pair: tuple[Side, ...] = ()
+    cause: Cause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FindingKind:
+    """`promise`: what it belongs to. `tell`: says how an example came about; None if the finding says all there is.
+    `some`: which of the findings to explain if so many are asked for; None for the first ones among the examples."""
+
+    name: str
+    promise: Belongs
+    tell: Callable[[Recorded, Evidence, Case], Told] | None = None
+    some: Callable[[Recorded, Finding, int], Sequence[Example]] | None = None
+
+    def found(
+        self, blame: Blame, text: str, count: int, examples: Sequence[dict[str, Any]], at_ms: float | None = None
+    ) -> Finding:
+        """`at_ms`: when the first one happened; left out where that is the earliest example."""
+        return Finding(self.name, blame, text, count, tuple(examples), at_ms, promise=self.promise)

@@ -1,0 +1,56 @@
+"""How two clients came to be inside at the same time, for findings that are about two sections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from harness.explain.cases import Case, Side
+from harness.explain.causes import of_overlap
+from harness.explain.evidence import Evidence
+from harness.explain.kinds import Told
+from harness.explain.nodes import NodePart, parts
+from harness.explain.overlap import by_client, by_lock, too_few, undecided
+from harness.explain.phrases import at
+from harness.history.recorded import Recorded
+
+UNRECORDED: Final = "One of the two sections was not recorded, so it is unknown how this happened."
+
+
+def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    """Of two sections that overlapped."""
+    if len(case.sides) < 2:
+        return Told(UNRECORDED)
+    earlier, later = case.sides
+    found = parts(run, evidence, earlier, later)
+    cause = of_overlap(found, bool(too_few(run, found, earlier, later))) if case.finding.blame == "lock" else None
+    return Told(_because(run, evidence, found, case, earlier, later), parts=found, cause=cause)
+
+
+def _because(
+    run: Recorded, evidence: Evidence, found: Sequence[NodePart], case: Case, earlier: Side, later: Side
+) -> str:
+    match case.finding.blame:
+        case "lock":
+            return by_lock(run, evidence, found, earlier, later)
+        case "client":
+            return by_client(run, earlier, later)
+    return undecided(run, found, earlier, later)
+
+
+def together(run: Recorded, evidence: Evidence, case: Case, sentence: str) -> Told:
+    """The sentence of a finding about writes, and how both clients came to be inside at the same time, if they were."""
+    if len(case.sides) < 2:
+        return Told(sentence, UNRECORDED)
+    earlier, later = case.sides
+    if later.start_ns > earlier.end_ns:
+        left, came = at(run, earlier.end_ns), at(run, later.start_ns)
+        return Told(
+            sentence,
+            f"The two were not inside at the same time: {earlier.client} left at {left}, {later.client} entered at "
+            f"{came}.",
+        )
+    if case.finding.blame not in ("lock", "client", "undecided"):
+        return Told(sentence)
+    found = parts(run, evidence, earlier, later)
+    return Told(sentence, f"Both were inside: {_because(run, evidence, found, case, earlier, later)}", found)
