@@ -95,11 +95,11 @@ def test_a_shrunk_fault_no_longer_names_how_its_links_were_chosen() -> None:
 def test_a_nemesis_is_refused_whose_faults_do_not_say_what_they_hit(
     faults: type[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "_objects", lambda _: [("nemesis.toy", Toy(faults))])
+    monkeypatch.setattr(registry, "objects_in", lambda *_: [("nemesis.toy", Toy(faults))])
     with pytest.raises(UsageError, match=f"{faults.__name__} does not say what it hits"):
         registry.nemeses.__wrapped__()
 
 
 def test_a_nemesis_whose_faults_say_it_in_their_own_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_objects", lambda _: [("nemesis.toy", Toy(Named))])
+    monkeypatch.setattr(registry, "objects_in", lambda *_: [("nemesis.toy", Toy(Named))])
     assert list(registry.nemeses.__wrapped__()) == ["toy"]
