@@ -141,6 +141,20 @@ def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: 
             return Loss("expired" if event.what == "expired" else "deleted", granted, until_ns, by=event)
     if (down := _down_between(faults, granted.node, granted.after_ns, until_ns)) is not None:
         return Loss("went down", granted, until_ns, fault=down)
+    return _loss_before(following, run, evidence, granted, ended, gone)
+
+
+def _loss_before(
+    following: NodeEvent,
+    run: Recorded,
+    evidence: Evidence,
+    granted: NodeEvent,
+    ended: NodeEvent | None,
+    gone: Sequence[NodeEvent],
+) -> Loss:
+    """How the node lost the key of `granted` before it did what follows, if neither the end of the key (`ended`) nor a
+    fault says so. `gone`: what may have removed the key in between."""
+    events, until_ns = evidence.on(granted.node, granted.key), following.by_ns
     prolonged = [
         e.after_ns for e in events if e.what == "prolonged" and e.whose == granted.whose and e.by_ns < until_ns
     ]
