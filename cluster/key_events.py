@@ -30,7 +30,7 @@ import hiredis
 from cluster.address import Address
 from cluster.key_causes import Cause, Flush, KeyCauses
 from cluster.probe import MARK_PREFIX
-from cluster.resp import Connection, encode
+from cluster.resp import RespConnection, encode
 from fencepost.history import FIELDS_APART, KeyEvent, KeyEventName
 from fencepost.text import text_of
 
@@ -113,8 +113,8 @@ class KeyEventStream:
         self.is_watching = False
         """Whether everything that the node holds is known."""
         self._address = address
-        self._connection: Connection | None = None
-        self._monitor: Connection | None = None
+        self._connection: RespConnection | None = None
+        self._monitor: RespConnection | None = None
         self._causes = KeyCauses()
         self._beginning = b""
         """The channel of the message from which on both connections count."""
@@ -211,8 +211,8 @@ class KeyEventStream:
         self._beginning = f"fencepost-witness-{secrets.token_hex(8)}".encode()
         self._is_counting, self._monitor_counts, self._causes = False, False, KeyCauses()
         try:
-            self._connection = Connection(self._address)
-            self._monitor = Connection(self._address)
+            self._connection = RespConnection(self._address)
+            self._monitor = RespConnection(self._address)
         except OSError:
             self.close()
             return

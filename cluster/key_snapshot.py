@@ -11,7 +11,7 @@ from typing import Self
 
 from cluster.address import Address
 from cluster.probe import MARK_PREFIX
-from cluster.resp import Connection, Exchange, encode, exchange_all
+from cluster.resp import Exchange, RespConnection, encode, exchange_all
 from cluster.server import Holdings
 from fencepost.text import text_of
 
@@ -37,7 +37,7 @@ class RedisKeyReader:
 
     def __init__(self, nodes: Mapping[str, Address]) -> None:
         self._addresses = dict(nodes)
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, RespConnection] = {}
 
     def look(self, timeout_ms: float = 30) -> Holdings:
         """What each node that answers within the time holds right now; marks of probes are left out."""

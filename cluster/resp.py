@@ -1,6 +1,6 @@
 """Just enough of Redis's protocol to talk to servers directly, without ever blocking on one of them.
 
-A `Connection` is opened, written and read as far as possible without waiting; its owner polls. An `Exchange` is a
+A `RespConnection` is opened, written and read as far as possible without waiting; its owner polls. An `Exchange` is a
 request and its replies, and `exchange_all` carries out many side by side within a time limit. `ask` is one over a fresh
 connection.
 
@@ -33,7 +33,7 @@ def encode(*command: str | bytes | int) -> bytes:
     return packed
 
 
-class Connection:
+class RespConnection:
     """A connection to one server. No method waits; poll `fd` for `wants`, then call `advance` and `flush`.
 
     The constructor starts to connect. It raises OSError if that fails immediately, as the other methods do as soon as
@@ -129,7 +129,7 @@ class Exchange:
         request: bytes,
         replies_wanted: int = 1,
         *,
-        connection: Connection | None = None,
+        connection: RespConnection | None = None,
         text: bool = False,
         dialled_from: str | None = None,
     ) -> None:
@@ -156,7 +156,7 @@ class Exchange:
         self._began_s = time.perf_counter()
         try:
             if self.connection is None:
-                self.connection = Connection(self._address, text=self._text, dialled_from=self._dialled_from)
+                self.connection = RespConnection(self._address, text=self._text, dialled_from=self._dialled_from)
             self.connection.queue(self._request)
             self.connection.flush()
         except OSError as error:
