@@ -20,7 +20,7 @@ from cluster.engine_sweep import (
     PROGRAM_LABEL,
     RUN_LABEL,
     STATE_LABEL,
-    Found,
+    EngineResource,
     containers_of,
     entries,
     networks_of,
@@ -62,7 +62,7 @@ def held_runs(engine: Engine) -> list[HeldRun]:
     """All runs, of all users, that have anything in the engine. Raises NoEngineError or BrokenEnvironmentError."""
     wanted = [RUN_LABEL, STATE_LABEL]
     containers, networks = containers_of(engine, wanted), networks_of(engine, wanted)
-    of_one: dict[tuple[str, str], list[Found]] = {}
+    of_one: dict[tuple[str, str], list[EngineResource]] = {}
     for each in [*containers, *networks]:
         of_one.setdefault((each.labels[RUN_LABEL], each.labels[STATE_LABEL]), []).append(each)
     counts = Counter((each.labels[RUN_LABEL], each.labels[STATE_LABEL]) for each in containers)
@@ -72,7 +72,7 @@ def held_runs(engine: Engine) -> list[HeldRun]:
     ]
 
 
-def _life(state: Path, found: Sequence[Found]) -> Life:
+def _life(state: Path, found: Sequence[EngineResource]) -> Life:
     """Whether the run is alive: by the lock in its state folder if there is one, else by the process that made it."""
     try:
         (state / ".").stat()

@@ -32,7 +32,7 @@ _ALONE_WITHIN_S: Final = 1.0
 _CALLS_AT_ONCE: Final = 16
 
 
-class Found(NamedTuple):
+class EngineResource(NamedTuple):
     """A container or a network. `removal`: the path to delete it, with its query."""
 
     what: str
@@ -107,7 +107,7 @@ def _named(engine: Engine) -> str:
     return "" if engine.is_default else f" at {engine}"
 
 
-def _run_of(each: Found) -> tuple[str, str]:
+def _run_of(each: EngineResource) -> tuple[str, str]:
     """Its id, and its state folder."""
     return each.labels[RUN_LABEL], each.labels[STATE_LABEL]
 
@@ -122,7 +122,7 @@ def remove_run(engine: Engine, labels: Mapping[str, str], within_s: float = _REM
     removed: dict[str, None] = {}
     problem = "none"
 
-    def remove(each: Found) -> None:
+    def remove(each: EngineResource) -> None:
         nonlocal problem
         removed[each.what] = None
         path, query = each.removal
@@ -151,11 +151,11 @@ def remove_run(engine: Engine, labels: Mapping[str, str], within_s: float = _REM
     return list(removed)
 
 
-def containers_of(engine: Engine, labels: Sequence[str]) -> list[Found]:
+def containers_of(engine: Engine, labels: Sequence[str]) -> list[EngineResource]:
     """Those that carry all of the labels, each `name` or `name=value`. Raises as `entries` does."""
     # One that the engine is just removing may have lost its name already.
     return [
-        Found(
+        EngineResource(
             f"container {(each.get('Names') or [each['Id']])[0].lstrip('/')}",
             each["Labels"],
             (f"/containers/{each['Id']}", {"force": "1", "v": "1"}),
@@ -164,10 +164,12 @@ def containers_of(engine: Engine, labels: Sequence[str]) -> list[Found]:
     ]
 
 
-def networks_of(engine: Engine, labels: Sequence[str]) -> list[Found]:
+def networks_of(engine: Engine, labels: Sequence[str]) -> list[EngineResource]:
     """Those that carry all of the labels, each `name` or `name=value`. Raises as `entries` does."""
     found = entries(engine, "/networks", _with(labels))
-    return [Found(f"network {each['Name']}", each["Labels"], (f"/networks/{each['Id']}", {})) for each in found]
+    return [
+        EngineResource(f"network {each['Name']}", each["Labels"], (f"/networks/{each['Id']}", {})) for each in found
+    ]
 
 
 def _with(labels: Sequence[str]) -> Mapping[str, str]:
