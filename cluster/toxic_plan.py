@@ -38,7 +38,7 @@ _STREAMS: Mapping[Direction, tuple[Stream, ...]] = {
 _HOLD_MS = 100_000_000
 
 
-class Plan:
+class ToxicPlan:
     """Requests for one proxy, in order, and what they make of it.
 
     Toxics are named `<owner>:<type>:<stream>`, so the server itself knows whose they are; only who refuses is kept

@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from cluster.address import Address, LinkKey
 from cluster.base import CalledOff, Cut, CutKind, Delay, Direction, Impairment, NotInTimeError, Reset, Throttle, never
 from cluster.ports import PortTakenError, is_listening
-from cluster.toxic_plan import Plan, has_retired, owners
+from cluster.toxic_plan import ToxicPlan, has_retired, owners
 from cluster.toxiproxy_api import ProxyState, RefusedError, ToxiproxyApi
 from fencepost.errors import BrokenEnvironmentError
 
@@ -25,7 +25,7 @@ were given up, so several short ones may never end."""
 _SETTLED_S = 0.05
 """How long a retired toxic is left alone: what dead connections had queued is gone long before."""
 
-Draw = Callable[[Plan], None]
+Draw = Callable[[ToxicPlan], None]
 
 
 class ToxiproxyServer(ToxiproxyApi):
@@ -48,7 +48,7 @@ class ToxiproxyServer(ToxiproxyApi):
         """Make this, and nothing else, what this owner does to these links; None heals what it did. Errors are those of
         `cluster.base.Cluster.impair`."""
 
-        def draw(plan: Plan) -> None:
+        def draw(plan: ToxicPlan) -> None:
             plan.impair(owner, impairment)
 
         with self._changing:
@@ -65,10 +65,10 @@ class ToxiproxyServer(ToxiproxyApi):
         links = list(links)
         deadline_s = monotonic() + self._heal_s
         with self._changing:
-            problems = self._make(links, Plan.heal_everyone, self._heal_s, called_off, is_thorough=True)
+            problems = self._make(links, ToxicPlan.heal_everyone, self._heal_s, called_off, is_thorough=True)
             if retired := [link for link in links if link.state is not None and has_retired(link.state)]:
                 sleep(_SETTLED_S)
-                problems += self._make(retired, Plan.remove_retired, deadline_s - monotonic(), called_off)
+                problems += self._make(retired, ToxicPlan.remove_retired, deadline_s - monotonic(), called_off)
         if problems:
             raise problems[0]
 
@@ -182,14 +182,14 @@ class ToxicLink:
         """As far as it is known: nobody else changes the proxy."""
         return self._refusers if self.state is None else owners(self.state, self._refusers)
 
-    def plan(self, state: ProxyState) -> Plan:
+    def plan(self, state: ProxyState) -> ToxicPlan:
         """An empty plan; if the proxy was idle for long enough, for removing what is left of healed toxics."""
-        plan = Plan(self.proxy_name, state, self._refusers)
+        plan = ToxicPlan(self.proxy_name, state, self._refusers)
         if monotonic() >= self._settled_at_s:
             plan.remove_retired()
         return plan
 
-    def adopt(self, plan: Plan, answer: ProxyState | RefusedError) -> None:
+    def adopt(self, plan: ToxicPlan, answer: ProxyState | RefusedError) -> None:
         """Take the plan as carried out. Raises BrokenEnvironmentError if it was refused or does not read back."""
         if isinstance(answer, RefusedError):
             if answer.request.body == {"enabled": True} and is_listening(self._address):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from cluster.address import Address
 from cluster.base import Cut, Delay
-from cluster.toxic_plan import Plan, has_retired, owners
+from cluster.toxic_plan import ToxicPlan, has_retired, owners
 from cluster.toxiproxy_api import ProxyState
 
 HERE = Address("127.0.0.1", 1)
 WHOLE = ProxyState(HERE, HERE, enabled=True, toxics={})
 
 
-def steps(plan: Plan) -> list[str]:
+def steps(plan: ToxicPlan) -> list[str]:
     """Each request in a few words."""
     return [f"{r.method} {r.path.removeprefix('/proxies/c1-n1')} {_gist(r.body)}".strip() for r in plan.requests]
 
@@ -25,11 +25,11 @@ def _gist(body: object) -> str:
     return f"{body.get('name', '')} toxicity={body['toxicity']}".strip()
 
 
-def after(*impairments: tuple[str, Cut | Delay | None], state: ProxyState = WHOLE) -> Plan:
+def after(*impairments: tuple[str, Cut | Delay | None], state: ProxyState = WHOLE) -> ToxicPlan:
     """The plan of the last of these, each (owner, impairment), when the others were carried out."""
-    plan = Plan("c1-n1", state, frozenset())
+    plan = ToxicPlan("c1-n1", state, frozenset())
     for owner, impairment in impairments:
-        plan = Plan("c1-n1", plan.state, plan.refusers)
+        plan = ToxicPlan("c1-n1", plan.state, plan.refusers)
         plan.impair(owner, impairment)
     return plan
 
@@ -51,7 +51,7 @@ def test_a_healed_toxic_is_retired_and_removed_later_the_last_one_first() -> Non
     healed = after(("f1", Cut("hold", "both")), ("f1", None))
     assert has_retired(healed.state)
     assert owners(healed.state, healed.refusers) == set()
-    later = Plan("c1-n1", healed.state, frozenset())
+    later = ToxicPlan("c1-n1", healed.state, frozenset())
     later.remove_retired()
     assert steps(later) == ["DELETE /toxics/f1%3Alatency%3Adownstream", "DELETE /toxics/f1%3Alatency%3Aupstream"]
     assert later.state == WHOLE
