@@ -19,7 +19,7 @@ CALL_S: Final = 10
 """How long the engine may take to answer."""
 
 
-class Reply(NamedTuple):
+class EngineReply(NamedTuple):
     """What the engine answered. `body`: the JSON value, or None if there is none."""
 
     status: int
@@ -38,7 +38,7 @@ class Reply(NamedTuple):
 
 def ask_engine(
     engine: Engine, method: str, path: str, query: Mapping[str, str] | None = None, *, within_s: float = CALL_S
-) -> Reply:
+) -> EngineReply:
     """One request over a connection of its own, in the newest version of the interface that the engine has. For any
     thread. Raises NoEngineError if there is no reply, or one that is not HTTP with JSON."""
     try:
@@ -47,7 +47,7 @@ def ask_engine(
             connection.request(method, f"{path}?{urlencode(query)}" if query else path)
             response = connection.getresponse()
             text = response.read()
-            return Reply(response.status, json.loads(text) if text.strip() else None)
+            return EngineReply(response.status, json.loads(text) if text.strip() else None)
         finally:
             connection.close()
     except (OSError, HTTPException, ValueError, RecursionError) as error:
