@@ -38,10 +38,10 @@ class _Pool(HTTPConnectionPool):
         self._path = path
 
     def _new_conn(self) -> HTTPConnection:
-        return _Connection(self._path)
+        return _SocketConnection(self._path)
 
 
-class _Connection(HTTPConnection):
+class _SocketConnection(HTTPConnection):
     def __init__(self, path: Path) -> None:
         super().__init__("localhost")
         self._path = path
