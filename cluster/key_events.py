@@ -76,7 +76,7 @@ class _Question(NamedTuple):
     take: Callable[[object, int], None]
 
 
-class _Key(NamedTuple):
+class _WatchedKey(NamedTuple):
     database: int
     name: bytes
 
@@ -129,9 +129,9 @@ class KeyEventStream:
         self._told: deque[KeyEvent] = deque()
         self._incomplete: set[int] = set()
         """The events that still wait for their key to be read, by identity."""
-        self._unread: dict[_Key, _Unread] = {}
+        self._unread: dict[_WatchedKey, _Unread] = {}
         """By key: its newest event, while the key has yet to be read."""
-        self._known: dict[_Key, str | None] = {}
+        self._known: dict[_WatchedKey, str | None] = {}
         """The keys that are known to exist, and their values; None for a value that is not known."""
         self._unlisted: list[int] = []
         """The databases that are still to be listed."""
@@ -316,7 +316,7 @@ class KeyEventStream:
         channel = _CHANNEL.fullmatch(said[2])
         if channel is None or said[3].startswith(_MARK):
             return
-        key, name = _Key(int(channel[1]), said[3]), channel[2]
+        key, name = _WatchedKey(int(channel[1]), said[3]), channel[2]
         event, adds = _EVENTS.get(name, "changed"), name in _ADDS_FIELDS
         unread = self._unread.get(key)
         before: tuple[KeyEvent, ...] = ()
@@ -341,7 +341,7 @@ class KeyEventStream:
             del self._known[key]
 
     def _tell(
-        self, event: KeyEventName, key: _Key, at_ns: int, value: str | None = None, cause: Cause | None = None
+        self, event: KeyEventName, key: _WatchedKey, at_ns: int, value: str | None = None, cause: Cause | None = None
     ) -> KeyEvent:
         told = KeyEvent(self.node, at_ns, event, key.text, value, since_ns=self._proven_ns)
         if cause is not None:
@@ -350,7 +350,7 @@ class KeyEventStream:
         self._is_blind = False
         return told
 
-    def _read(self, key: _Key, unread: _Unread, now_ns: int) -> None:
+    def _read(self, key: _WatchedKey, unread: _Unread, now_ns: int) -> None:
         """Ask for what the key holds and for how long. An answer counts only if nothing has happened to the key yet."""
         event = unread.event
 
@@ -374,7 +374,7 @@ class KeyEventStream:
         asks = ("HKEYS",) if event.is_hash else ("GET",) if event.event == "set" else ("GET", "HKEYS")
         self._ask_of(key, [(ask, value) for ask in asks] + [("PTTL", ttl)], now_ns)
 
-    def _ask_of(self, key: _Key, asks: Sequence[tuple[str, Callable[[object, int], None]]], now_ns: int) -> None:
+    def _ask_of(self, key: _WatchedKey, asks: Sequence[tuple[str, Callable[[object, int], None]]], now_ns: int) -> None:
         """Ask for something of the key, in its database."""
         with self._selected(key.database, now_ns):
             for ask, take in asks:
@@ -389,7 +389,7 @@ class KeyEventStream:
         if database:
             self._ask(encode("SELECT", 0), now_ns, _ignore)
 
-    def _settle(self, key: _Key) -> None:
+    def _settle(self, key: _WatchedKey) -> None:
         """Stop waiting for the key to be read: what is known of its newest events stays unchanged."""
         unread = self._unread.pop(key, None)
         if unread is None:
@@ -434,7 +434,7 @@ class KeyEventStream:
             further, names = answer
             for name in names:
                 if not name.startswith(_MARK):
-                    self._look(_Key(database, name), at_ns)
+                    self._look(_WatchedKey(database, name), at_ns)
             if further == b"0":
                 self._list_next(at_ns)
             else:
@@ -443,7 +443,7 @@ class KeyEventStream:
         with self._selected(database, now_ns):
             self._ask(encode("SCAN", cursor, "COUNT", _PAGE), now_ns, listed)
 
-    def _look(self, key: _Key, now_ns: int) -> None:
+    def _look(self, key: _WatchedKey, now_ns: int) -> None:
         found: list[tuple[str | None, bool]] = []
 
         def value(answer: object, _: int) -> None:
@@ -469,7 +469,7 @@ class KeyEventStream:
 
     def _all_is_known(self, answer: object, now_ns: int) -> None:
         run_id = re.search(r"run_id:(\w+)", answer.decode(errors="replace") if isinstance(answer, bytes) else "")
-        self._tell("watching", _Key(0, b""), now_ns, run_id[1] if run_id else None)
+        self._tell("watching", _WatchedKey(0, b""), now_ns, run_id[1] if run_id else None)
         self.is_watching = True
 
 
