@@ -16,7 +16,7 @@ from fencepost.setup.workshop import SetupError, Workshop, replace
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundToolchain:
     """A toolchain that runs. `origin`: its version and where it comes from, for the user. `brought`: whether set-up
     brought it."""
 
@@ -45,21 +45,21 @@ class Toolchain:
     inside: str = ""
     no_wheel: str = ""
 
-    def find(self, tools: Path) -> Found | None:
+    def find(self, tools: Path) -> FoundToolchain | None:
         """The one on PATH if it is new enough, else the one that was brought before. Changes nothing."""
         program = on_path(self.program)
         if program and all(on_path(name) for name in self.companions) and (version := self._version(program)):
-            return Found(program, f"{self.name} {version} at {program}", brought=False)
+            return FoundToolchain(program, f"{self.name} {version} at {program}", brought=False)
         brought = self._brought(tools)
         if brought and os.access(brought, os.X_OK):
-            return Found(brought, f"{self.name} from the wheel {self.wheel}", brought=True)
+            return FoundToolchain(brought, f"{self.name} from the wheel {self.wheel}", brought=True)
         return None
 
     def brings(self, tools: Path) -> str:
         """What has to be downloaded first, as the end of a sentence."""
         return "" if self.find(tools) or self.wheel is None else f", with {self.name} from the wheel {self.wheel}"
 
-    def bring(self, shop: Workshop, step: str) -> Found:
+    def bring(self, shop: Workshop, step: str) -> FoundToolchain:
         """Find it, or bring the wheel, which later installations use again. Raises SetupError."""
         if found := self.find(shop.tools):
             return found
@@ -72,7 +72,7 @@ class Toolchain:
                     unpack_wheel(shop, step, self.wheel, scratch / "new")
                     shop.run(step, scratch / "new" / self.inside, *self.ask)
                     replace(scratch / "new", self._home(shop.tools))
-        return Found(brought, f"{self.name} from the wheel {self.wheel}", brought=True)
+        return FoundToolchain(brought, f"{self.name} from the wheel {self.wheel}", brought=True)
 
     def why_not(self) -> str:
         """What is missing, and what to do."""
