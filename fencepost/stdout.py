@@ -24,7 +24,7 @@ def guard_stdout() -> None:
     if isinstance(stdout, TextIOWrapper):
         stdout.flush()
         sys.stdout = TextIOWrapper(
-            BufferedWriter(_Guarded(stdout.fileno(), "w", closefd=False)),
+            BufferedWriter(_GuardedStdout(stdout.fileno(), "w", closefd=False)),
             stdout.encoding,
             "backslashreplace",
             line_buffering=stdout.line_buffering,
@@ -32,7 +32,7 @@ def guard_stdout() -> None:
         )
 
 
-class _Guarded(FileIO):
+class _GuardedStdout(FileIO):
     """After an error everything is discarded: it is known then, and the rest would only raise it again."""
 
     _has_failed = False
