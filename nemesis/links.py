@@ -74,7 +74,7 @@ def impair_links(world: World, owner: str, links: Sequence[LinkName], impairment
     return impact
 
 
-class Shared:
+class SharedLinks:
     """Which links another fault impairs as well as this one. Faults come and go while a link is probed, so a link whose
     probe shows something else than planned is looked at again."""
 

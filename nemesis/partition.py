@@ -22,7 +22,7 @@ from nemesis.links import (
     RETRY_FOR_S,
     WAYS,
     LinkName,
-    Shared,
+    SharedLinks,
     heal_links,
     impair_links,
     in_words,
@@ -92,7 +92,7 @@ class Partition(TargetFields, frozen=True, omit_defaults=True):
     def probe(self, world: World, impact: Impact) -> Evidence:
         """Every cut link must show what its kind and direction promise. Up to one untouched link per node is probed as
         well: it should answer, but may not for another fault's sake, so it is only told."""
-        shared = Shared(world, impact.cut_links)
+        shared = SharedLinks(world, impact.cut_links)
 
         def cut_as_planned(link: LinkName, result: ProbeResult) -> bool:
             # What another fault does to the node or to the same link hides all but the silence.

@@ -8,7 +8,7 @@ from typing import Literal
 from cluster.address import ProbeResult
 from fencepost.history import Impact
 from nemesis.base import Evidence, Topology, World
-from nemesis.links import LinkName, Results, Shared, in_words
+from nemesis.links import LinkName, Results, SharedLinks, in_words
 from nemesis.names import NAMED_NODES, Names
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import one_of, some
@@ -56,7 +56,7 @@ def probe_slow(world: World, links: tuple[LinkName, ...], impact: Impact, least_
     timeout_ms = min(most_ms + 200, LONGEST_PROBE_MS)
     least_ms = min(least_ms, timeout_ms) - SMALL_MS
 
-    shared = Shared(world, impact.slow_links)
+    shared = SharedLinks(world, impact.slow_links)
 
     def slow(link: LinkName, result: ProbeResult) -> bool:
         if result.elapsed_ms >= least_ms and not result.refused:
