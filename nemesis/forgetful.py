@@ -37,7 +37,7 @@ class ForgetfulOptions(msgspec.Struct, frozen=True):
     interval: Duration = Duration(2, in_ttls=True)
 
 
-class _Forgetful:
+class _ForgetfulMix:
     name = "forgetful"
     help = (
         "nodes are killed and come back before their leases are over, which no lock survives without persistence; "
@@ -49,4 +49,4 @@ class _Forgetful:
         return LANES
 
 
-MIX = _Forgetful()
+MIX = _ForgetfulMix()
