@@ -130,7 +130,7 @@ class _Card(NamedTuple):
     lasts_ms: int
 
 
-class _Place(NamedTuple):
+class _CardTime(NamedTuple):
     """When the card with this number in the hand would be played."""
 
     number: int
@@ -158,9 +158,9 @@ def _draw_lane(lane: Lane, seed: int, topology: Topology, duration_ms: int) -> I
                 free_ms = lane.turn.free_ms(at_ms, free_ms, topology.ttl_ms)
 
 
-def _place(number: int, card: _Card, turn: Turn | None, at_ms: int, free_ms: int, ttl_ms: int) -> _Place:
+def _place(number: int, card: _Card, turn: Turn | None, at_ms: int, free_ms: int, ttl_ms: int) -> _CardTime:
     due_ms = max(at_ms + card.pause_ms, free_ms)
-    return _Place(number, *(turn.fit(due_ms, card.lasts_ms, ttl_ms) if turn else (due_ms, card.lasts_ms)))
+    return _CardTime(number, *(turn.fit(due_ms, card.lasts_ms, ttl_ms) if turn else (due_ms, card.lasts_ms)))
 
 
 def _hands(lane: Lane, seed: int, topology: Topology, latest_ms: int) -> Iterator[list[_Card]]:
