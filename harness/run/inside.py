@@ -32,7 +32,7 @@ class Job(Protocol):
 J = TypeVar("J", bound=Job)
 
 
-class Inside:
+class WayOut:
     """The way out. Implements `harness.run.snapshot.Display`."""
 
     def __init__(self, messages: int) -> None:
@@ -71,9 +71,9 @@ class Inside:
                 self._room.poll()
 
 
-def main(kind: type[J], play: Callable[[J, Inside], None]) -> None:
+def main(kind: type[J], play: Callable[[J, WayOut], None]) -> None:
     """Read a job from the pipe that is named first on the command line, play it, and report to the second one."""
-    orders, inside = os.fdopen(int(sys.argv[-2]), "rb"), Inside(int(sys.argv[-1]))
+    orders, inside = os.fdopen(int(sys.argv[-2]), "rb"), WayOut(int(sys.argv[-1]))
     is_complete()
     job = decode(orders.readline(), kind)
     log = job.folder / _LOG

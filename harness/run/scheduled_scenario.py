@@ -8,7 +8,7 @@ from time import sleep
 
 from cluster.lifetime import StateFolder
 from harness.run import inside
-from harness.run.inside import Inside
+from harness.run.inside import WayOut
 from harness.run.interruption import Interruption
 from harness.run.job import ScheduledJob
 from harness.run.player import Player
@@ -44,7 +44,7 @@ def main_inside() -> None:
     inside.main(ScheduledJob, _play)
 
 
-def _play(job: ScheduledJob, out: Inside) -> None:
+def _play(job: ScheduledJob, out: WayOut) -> None:
     folder, state = RunFolder(job.folder), StateFolder(job.state)
     make(job.setup, job.schedule, folder, state, out, lambda _: out.has_shown_enough, out.interruption)
 

@@ -12,7 +12,7 @@ from cluster.lifetime import StateFolder
 from fencepost.errors import FencepostError, UsageError
 from fencepost.text import printable
 from harness.run import inside
-from harness.run.inside import Inside
+from harness.run.inside import WayOut
 from harness.run.outside import play_inside
 from harness.run.run import ActiveRun
 from harness.run.setup import Setup
@@ -59,7 +59,7 @@ def main_inside() -> None:
     inside.main(_Job, _play)
 
 
-def _play(job: _Job, way_out: Inside) -> None:
+def _play(job: _Job, way_out: WayOut) -> None:
     experiment = next((each for each in find_experiments(job.target) if each.name == job.name), None)
     if experiment is None:
         raise UsageError(f"{job.target} no longer has an experiment {job.name!r}; it was just changed")
