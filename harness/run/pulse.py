@@ -26,7 +26,7 @@ def pulse(log: Path) -> Iterator[None]:
     """A thread beats as the heart of a client does, while the block runs. `log`: where its beats are recorded."""
 
     def beat(is_over: Event) -> None:
-        waiting = Waiting()
+        waiting = ThreadWaits()
         with closing(BeatLog(log)) as beats:
             beats.begin(monotonic_ns(), waiting.so_far_ns(), stolen_ns())
             while not is_over.wait(BEAT_S):
@@ -36,7 +36,7 @@ def pulse(log: Path) -> Iterator[None]:
         yield
 
 
-class Waiting:
+class ThreadWaits:
     """How long each thread of this process waited for a processor, those that have ended included."""
 
     def __init__(self) -> None:

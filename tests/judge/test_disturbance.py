@@ -16,7 +16,7 @@ from fencepost.history import HARNESS, Beats, FaultEvent
 from harness.checkers import disturbance
 from harness.checkers.disturbance import Figures, Late, LateFault
 from harness.history.lags import lags
-from harness.run.pulse import Waiting, pulse, stolen_ns
+from harness.run.pulse import ThreadWaits, pulse, stolen_ns
 from harness.store.append_log import read_lines
 from tests.judge.histories import History, ms
 
@@ -223,7 +223,7 @@ def test_what_threads_waited_that_have_ended_is_not_forgotten() -> None:
     over = Event()
     other = Thread(target=over.wait)
     other.start()
-    waiting = Waiting()
+    waiting = ThreadWaits()
     before_ns = dict(waiting.so_far_ns())
     assert len(before_ns) > 1
     assert any(before_ns.values()), "every process waits for its processor now and then"
