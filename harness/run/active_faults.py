@@ -21,7 +21,7 @@ from nemesis.node_down import LONGEST_LEASE
 _LOOK_EVERY_S: Final = 0.02
 
 
-class _Held(NamedTuple):
+class _ActiveFault(NamedTuple):
     """`not_before_ns`: before then it is not healed. `healing_since_ns`: when it was first tried to heal it, if that
     took too long."""
 
@@ -43,7 +43,7 @@ class ActiveFaults:
     def __init__(self, world: World, observe: Callable[[FaultEvent], None]) -> None:
         self._world = world
         self._observe = observe
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _ActiveFault] = {}
         self._on_processes = Lock()
 
     @property
@@ -64,7 +64,7 @@ class ActiveFaults:
         """
         with self._alone(fault):
             began_ns = monotonic_ns()
-            self._held[fault_id] = _Held(nemesis, fault, Impact())
+            self._held[fault_id] = _ActiveFault(nemesis, fault, Impact())
             try:
                 impact = fault.inject(self._world, fault_id)
             except LateError as late:
@@ -76,11 +76,11 @@ class ActiveFaults:
         held = self._held[fault_id] = self._taken(nemesis, fault, impact, done_ns, lasts_ms)
         return self._record("injected", fault_id, held, began_ns, done_ns, fault.probe(self._world, impact))
 
-    def _taken(self, nemesis: str, fault: Fault, impact: Impact, done_ns: int, lasts_ms: float) -> _Held:
+    def _taken(self, nemesis: str, fault: Fault, impact: Impact, done_ns: int, lasts_ms: float) -> _ActiveFault:
         if impact.how_down is None:
-            return _Held(nemesis, fault, impact)
+            return _ActiveFault(nemesis, fault, impact)
         down_ms = min(lasts_ms, LONGEST_LEASE.ms(self._world.topology.ttl_ms))
-        return _Held(nemesis, fault, impact, not_before_ns=done_ns + round(down_ms * 1e6))
+        return _ActiveFault(nemesis, fault, impact, not_before_ns=done_ns + round(down_ms * 1e6))
 
     def heal(self, fault_id: str) -> FaultEvent:
         """Heal a fault, and probe that it is gone; returns the recorded event. Raises NotInTimeError if that took long
@@ -124,7 +124,7 @@ class ActiveFaults:
             done_ns = monotonic_ns()
         return self._record("healed", fault_id, held, began_ns, done_ns, evidence)
 
-    def _await_leases(self, held: _Held, world: World) -> None:
+    def _await_leases(self, held: _ActiveFault, world: World) -> None:
         """Raises NotInTimeError if the user asked to stop, or the time for healing is over; its nodes stay down."""
         while (left_ns := held.not_before_ns - monotonic_ns()) > 0:
             if world.out_of_time():
@@ -137,7 +137,7 @@ class ActiveFaults:
         return self._on_processes if hit.nodes or hit.clients or not hit.links else nullcontext()
 
     def _record(
-        self, event: str, fault_id: str, held: _Held, began_ns: int, done_ns: int, evidence: Evidence
+        self, event: str, fault_id: str, held: _ActiveFault, began_ns: int, done_ns: int, evidence: Evidence
     ) -> FaultEvent:
         recorded = FaultEvent(
             event=event,  # type: ignore[arg-type]
