@@ -36,7 +36,7 @@ class Sighting:
     done_ns: int
 
 
-class _Watched:
+class _WatchedPart:
     """One part and what was last seen of it."""
 
     def __init__(self, part: Part) -> None:
@@ -71,7 +71,7 @@ class Watch:
         self._seen: SimpleQueue[Sighting] = SimpleQueue()
         self._is_over = threading.Event()
         self._threads = [
-            threading.Thread(target=self._look, args=([_Watched(part) for part in group],), daemon=True)
+            threading.Thread(target=self._look, args=([_WatchedPart(part) for part in group],), daemon=True)
             for group in groups
         ]
 
@@ -94,7 +94,7 @@ class Watch:
         for thread in self._threads:
             thread.join()
 
-    def _look(self, group: Sequence[_Watched]) -> None:
+    def _look(self, group: Sequence[_WatchedPart]) -> None:
         while not self._is_over.wait(LOOK_EVERY_S):
             for watched in group:
                 for sighting in watched.look():
