@@ -26,7 +26,7 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+class StepAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the step recorded; or why it does not fit the steps before it, in which case nothing was done."""
 
     op: Op | None = None
@@ -47,9 +47,9 @@ def serve(
     driven = _Driven(workload, lock, resource)
     for line in _lines(orders_fd):
         try:
-            answer = Answer(op=driven.take(decode(line)))
+            answer = StepAnswer(op=driven.take(decode(line)))
         except UsageError as error:
-            answer = Answer(misfit=str(error))
+            answer = StepAnswer(misfit=str(error))
         os.write(answers_fd, hidden(msgspec.json.encode(answer), secret) + b"\n")
 
 

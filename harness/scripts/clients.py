@@ -13,7 +13,7 @@ import msgspec
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import Op
 from harness.run.clients import ClientSlot, await_ready
-from workloads.driven_client import Answer, Order
+from workloads.driven_client import Order, StepAnswer
 
 ANSWER_WITHIN_S = 60.0
 READY_WITHIN_S = 30.0
@@ -68,7 +68,7 @@ class DrivenClientSlot(ClientSlot):
             raise UsageError(f"{self.name} has no step to finish")
         if self.is_paused():
             raise UsageError(f"{self.name} is paused and cannot finish {order.do}; resume it first")
-        answer = msgspec.json.decode(self._line(order, meanwhile), type=Answer)
+        answer = msgspec.json.decode(self._line(order, meanwhile), type=StepAnswer)
         self._under_way = None
         if answer.op is None:
             raise UsageError(answer.misfit or f"{self.name} did not {order.do}")

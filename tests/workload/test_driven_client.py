@@ -12,7 +12,7 @@ import pytest
 from fencepost.history import Op
 from tests.workload.test_fenced_counter import ScriptedLock, ScriptedResource, broken, granted, refused
 from workloads.control import Control, State
-from workloads.driven_client import Answer, Order, serve
+from workloads.driven_client import Order, StepAnswer, serve
 from workloads.kinds.fenced_counter import WORKLOAD
 from workloads.lock_steps import LockSteps
 from workloads.options import ClientOptions, Fencing
@@ -33,7 +33,7 @@ class Told:
         serve(WORKLOAD, steps, resource, theirs_in, theirs_out)
         os.close(theirs_out)
         with os.fdopen(ours_in, "rb") as lines:
-            self.answers = [msgspec.json.decode(line, type=Answer) for line in lines]
+            self.answers = [msgspec.json.decode(line, type=StepAnswer) for line in lines]
         self.recorded = [msgspec.json.decode(line, type=Op) for line in (folder / "c1.jsonl").read_bytes().splitlines()]
         self.state, self.resource = control.state, resource
 
