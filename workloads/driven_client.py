@@ -19,7 +19,7 @@ from workloads.secrecy import hidden
 from workloads.workload import Inside, Workload
 
 
-class Order(msgspec.Struct, frozen=True, omit_defaults=True):
+class StepOrder(msgspec.Struct, frozen=True, omit_defaults=True):
     """One step to take: acquire (`key` goes with it), extend, release, or one of the workload's own."""
 
     do: str
@@ -43,7 +43,7 @@ def serve(
     secret: str | None = None,
 ) -> None:
     """Take steps until no more orders come. Raises what breaks the run itself. `secret`: what no answer may contain."""
-    decode = msgspec.json.Decoder(Order).decode
+    decode = msgspec.json.Decoder(StepOrder).decode
     driven = _Driven(workload, lock, resource)
     for line in _lines(orders_fd):
         try:
@@ -62,7 +62,7 @@ class _Driven:
         self._resource = resource
         self._inside: Inside | None = None
 
-    def take(self, order: Order) -> Op:
+    def take(self, order: StepOrder) -> Op:
         match order.do:
             case "acquire":
                 op = self._lock.acquire(order.key)

@@ -13,7 +13,7 @@ import msgspec
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import Op
 from harness.run.clients import ClientSlot, await_ready
-from workloads.driven_client import Order, StepAnswer
+from workloads.driven_client import StepAnswer, StepOrder
 
 ANSWER_WITHIN_S = 60.0
 READY_WITHIN_S = 30.0
@@ -28,7 +28,7 @@ class DrivenClientSlot(ClientSlot):
     _orders: int | None = None
     _answers: int | None = None
     _unread = b""
-    _under_way: Order | None = None
+    _under_way: StepOrder | None = None
 
     def start(self) -> None:
         self._close_pipes()
@@ -46,7 +46,7 @@ class DrivenClientSlot(ClientSlot):
         if self.is_alive():
             await_ready([self], READY_WITHIN_S, lambda: False)
 
-    def tell(self, order: Order) -> None:
+    def tell(self, order: StepOrder) -> None:
         """Send an order; `answer` waits for its step. Raises UsageError for a client that cannot take a step now."""
         if self._under_way is not None:
             raise UsageError(f"{self.name} is still at {self._under_way.do} and cannot {order.do}; finish that first")
@@ -81,7 +81,7 @@ class DrivenClientSlot(ClientSlot):
             os.close(self._orders)
             self._orders = None
 
-    def _line(self, order: Order, meanwhile: Callable[[], object]) -> bytes:
+    def _line(self, order: StepOrder, meanwhile: Callable[[], object]) -> bytes:
         assert self._answers is not None
         poller = select.poll()
         poller.register(self._answers, select.POLLIN)

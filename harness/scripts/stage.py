@@ -28,7 +28,7 @@ from nemesis.partition import Partition
 from nemesis.pause import Pause
 from nemesis.power import PowerCut
 from nemesis.shutdown import Shutdown
-from workloads.driven_client import Order
+from workloads.driven_client import StepOrder
 
 _TICK_S: Final = 0.01
 _KEY_WITHIN_S: Final = 10.0
@@ -188,11 +188,11 @@ class Stage:
         if self._run.interruption:
             raise StopRequested
 
-    def tell(self, slot: DrivenClientSlot, order: Order) -> Op:
+    def tell(self, slot: DrivenClientSlot, order: StepOrder) -> Op:
         """Have a client take one step; returns what it recorded."""
         return self.begin(slot, order)()
 
-    def begin(self, slot: DrivenClientSlot, order: Order) -> Callable[[], Op]:
+    def begin(self, slot: DrivenClientSlot, order: StepOrder) -> Callable[[], Op]:
         """Have a client begin a step; what is returned waits for it and returns what it recorded."""
         self.tick()
         slot.tell(order)
@@ -233,7 +233,7 @@ class DrivenClient:
 
     def acquire(self, key: str) -> Op:
         """One call of the lock's acquire, including the lock's own retries."""
-        return self._stage.tell(self._slot, Order("acquire", key))
+        return self._stage.tell(self._slot, StepOrder("acquire", key))
 
     def enter(self, key: str, within: str = "0") -> None:
         """`acquire`, unless the client is already inside: for a script that continues however an earlier attempt
@@ -247,13 +247,13 @@ class DrivenClient:
 
     def step(self, name: str) -> Op:
         """A step of the workload, by name (docs/workloads.md lists them)."""
-        return self._stage.tell(self._slot, Order(name))
+        return self._stage.tell(self._slot, StepOrder(name))
 
     def begin(self, name: str, key: str = "") -> Callable[[], Op]:
         """Begin a step that something holds up; the script goes on. What is returned finishes it: it waits, and returns
         what the client recorded. A client takes one step at a time."""
         self._stage.say(f"{self.name} begins {name}")
-        return self._stage.begin(self._slot, Order(name, key))
+        return self._stage.begin(self._slot, StepOrder(name, key))
 
     def hold_requests(self, *servers: str) -> None:
         """From now on what the client sends to these nodes (without any: to the resource) arrives only when `let_go` is
@@ -284,10 +284,10 @@ class DrivenClient:
 
     def extend(self) -> Op:
         """Extend the lease to a full TTL from now."""
-        return self._stage.tell(self._slot, Order("extend"))
+        return self._stage.tell(self._slot, StepOrder("extend"))
 
     def release(self) -> Op:
-        return self._stage.tell(self._slot, Order("release"))
+        return self._stage.tell(self._slot, StepOrder("release"))
 
     def pause(self) -> None:
         """SIGSTOP. It takes no steps until `resume`."""
