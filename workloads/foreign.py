@@ -52,7 +52,7 @@ class UnknownOutcomeError(Exception):
     """The adapter answered `info`: nobody can know whether it happened."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class AdapterAnswer(msgspec.Struct, frozen=True):
     """One line from the adapter. The fields of a lease are those of `workloads.base.Lease`; its value is text, or
     base64 for other bytes. `task`: whose request it answers, if several tasks share the lock."""
 
@@ -104,11 +104,11 @@ class ForeignLock:
         self._command = list(command)
         self._environment = _with_private_jvms({**os.environ, **(environment or {})})
         self._log_path = settings.log_path
-        self._decoder = msgspec.json.Decoder(Answer)
+        self._decoder = msgspec.json.Decoder(AdapterAnswer)
         self._unread = b""
         self._mine = _OfTask()
         self._numbers = count(1)
-        self._answers: dict[int, SimpleQueue[Answer | BrokenEnvironmentError]] = {}
+        self._answers: dict[int, SimpleQueue[AdapterAnswer | BrokenEnvironmentError]] = {}
         self._asking: set[int] = set()
         self._is_sound = True
         self._writing = threading.Lock()
@@ -203,13 +203,13 @@ class ForeignLock:
             except OSError as error:
                 raise self._broken(f"cannot be started: {error.strerror}") from None
 
-    def _ask(self, request: dict[str, object]) -> Answer:
+    def _ask(self, request: dict[str, object]) -> AdapterAnswer:
         mine = self._mine
         answer = self._exchange_of_task(request) if self._answers else self._exchange(request)
         mine.error = answer.error if answer.outcome == "fail" else None
         return answer
 
-    def _exchange(self, request: dict[str, object], timeout_s: float | None = None) -> Answer:
+    def _exchange(self, request: dict[str, object], timeout_s: float | None = None) -> AdapterAnswer:
         self._check_silence()
         self._send(request)
         line = self._read_line(None if timeout_s is None else time.monotonic() + timeout_s)
@@ -226,7 +226,7 @@ class ForeignLock:
             said = self._unread.decode(errors="replace").strip()[:_SHOWN_CHARACTERS]
             raise self._broken(f"said {said!r} although nobody had asked; each request has one answer")
 
-    def _exchange_of_task(self, request: dict[str, object]) -> Answer:
+    def _exchange_of_task(self, request: dict[str, object]) -> AdapterAnswer:
         mine = self._mine
         if mine.number is None:
             mine.number = next(self._numbers)
@@ -265,7 +265,7 @@ class ForeignLock:
         except BrokenPipeError:
             raise self._ended() from None
 
-    def _decoded(self, line: bytes, how: str) -> Answer:
+    def _decoded(self, line: bytes, how: str) -> AdapterAnswer:
         try:
             return self._decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -286,7 +286,7 @@ class ForeignLock:
         line, _, self._unread = self._unread.partition(b"\n")
         return line
 
-    def _lease(self, key: str, answer: Answer) -> Lease:
+    def _lease(self, key: str, answer: AdapterAnswer) -> Lease:
         try:
             value = _text(answer.value, answer.value_base64)
         except ValueError as error:
@@ -329,7 +329,7 @@ def _dialled(node: NodeAddress) -> dict[str, object]:
     return {"host": node.host, "port": node.port, "url": node.url, **password}
 
 
-def _definite(answer: Answer) -> bool:
+def _definite(answer: AdapterAnswer) -> bool:
     if answer.outcome == "info":
         raise UnknownOutcomeError(answer.error or "the adapter answered info")
     return answer.outcome == "ok"
