@@ -19,7 +19,7 @@ from harness.config import RunConfig
 from nemesis.random_draws import below, between, shuffled, some
 from nemesis.spec import names_a_mix
 from workloads.hold import Hold
-from workloads.load import Load
+from workloads.load import LoadPhase
 
 SHORTEST_TTLS: Final = 3.0
 LONGEST_TTLS: Final = 6.0
@@ -47,9 +47,11 @@ class _Draw:
         """One to `most` of them; so many more as a semaphore lets in at once besides the first."""
         return some(self.rng, self.config.client_names, self.config.permits + below(self.rng, most))
 
-    def extended(self, hold: Hold, at: tuple[float, float], think: Hold | None = None, keys: int | None = None) -> Load:
+    def extended(
+        self, hold: Hold, at: tuple[float, float], think: Hold | None = None, keys: int | None = None
+    ) -> LoadPhase:
         """Leases that are extended. Unless it is given, clients rest for half a TTL at most."""
-        return Load(
+        return LoadPhase(
             hold=hold,
             think=think or self.times(0, 0.5),
             keys=keys or self.keys(),
@@ -70,10 +72,10 @@ class _Draw:
         return round(between(self.rng, low, high), 2)
 
 
-_Kind = Callable[[_Draw], Load]
+_Kind = Callable[[_Draw], LoadPhase]
 
 KINDS: Final[Mapping[str, _Kind]] = {
-    "never free": lambda draw: Load(hold=draw.times(0.01, 0.1)),
+    "never free": lambda draw: LoadPhase(hold=draw.times(0.01, 0.1)),
     "several keys": lambda draw: draw.extended(
         hold=draw.mostly_short(0.12), at=(0.03, 0.2), think=draw.times(0, 0.05), keys=draw.most_keys
     ),
@@ -83,9 +85,9 @@ KINDS: Final[Mapping[str, _Kind]] = {
     "extended early": lambda draw: draw.extended(hold=draw.times(0.2, 1.2), at=(0.1, 0.4)),
     "extended late": lambda draw: draw.extended(hold=draw.times(1, 1.6), at=(0.7, 1.1)),
     "extended for long": lambda draw: draw.extended(hold=draw.times(1.5, 3.5), at=(0.1, 0.5), keys=draw.most_keys),
-    "about a TTL": lambda draw: Load(hold=draw.times(0.6, 1.3), think=draw.times(0, 0.2), keys=draw.keys()),
-    "alone": lambda draw: Load(hold=draw.times(0.005, 0.05), clients=draw.clients(1)),
-    "few, after a rest": lambda draw: Load(
+    "about a TTL": lambda draw: LoadPhase(hold=draw.times(0.6, 1.3), think=draw.times(0, 0.2), keys=draw.keys()),
+    "alone": lambda draw: LoadPhase(hold=draw.times(0.005, 0.05), clients=draw.clients(1)),
+    "few, after a rest": lambda draw: LoadPhase(
         hold=draw.mostly_short(0.2), think=draw.times(0.3, 1.5), clients=draw.clients(2), extensions=_OFTEN
     ),
 }
@@ -99,7 +101,7 @@ def with_loads(config: RunConfig) -> RunConfig:
     return replace(config, loads=tuple(_drawn(config)) if config.load == "drawn" else ())
 
 
-def _drawn(config: RunConfig) -> Iterator[Load]:
+def _drawn(config: RunConfig) -> Iterator[LoadPhase]:
     at_ms = 0.0
     kinds = _dealt(config.seed)
     for number in count():
@@ -109,7 +111,7 @@ def _drawn(config: RunConfig) -> Iterator[Load]:
             break
         yield replace(_given(next(kinds)(_Draw(rng, config)), config), from_ms=round(at_ms))
         at_ms += lasts_ms
-    last = Load(hold=_Draw(Random(), config).times(0.01, 0.1))
+    last = LoadPhase(hold=_Draw(Random(), config).times(0.01, 0.1))
     yield replace(_given(last, config), from_ms=round(at_ms))
 
 
@@ -119,7 +121,7 @@ def _dealt(seed: int) -> Iterator[_Kind]:
         yield from shuffled(Random(f"{seed}:load:deck {number}"), kinds)
 
 
-def _given(load: Load, config: RunConfig) -> Load:
+def _given(load: LoadPhase, config: RunConfig) -> LoadPhase:
     """The load with what the user decided."""
     usual = RunConfig(seed=0)
     given = {

@@ -1,4 +1,4 @@
-"""`Load`: how clients use the lock for a while. A run has one load, or several that follow each other.
+"""`LoadPhase`: how clients use the lock for a while. A run has one load, or several that follow each other.
 
 The times at which a lock is free, the share of a lease that a section takes, and who competes decide which mistakes of
 a lock can show: one that is never free hides what a late release does, and one that is never extended hides extensions.
@@ -15,7 +15,7 @@ from workloads.hold import Hold
 NO_TIME = Hold("fixed", 0, 0)
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LoadPhase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`from_ms`: when it begins, since the start of the run. `clients`: the processes that work while the others
     rest; empty: all work. `keys`: how many they compete for. `hold`, `think`: how long a client stays inside, and rests
     before its next section. `extensions`: how many times at most it extends its lease in one section, each time when
@@ -34,6 +34,6 @@ class Load(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not self.clients or client in self.clients
 
 
-def load_at(loads: Sequence[Load], elapsed_ms: float) -> Load:
+def load_at(loads: Sequence[LoadPhase], elapsed_ms: float) -> LoadPhase:
     """The load so long after the start: the last one that has begun. `loads`: in order of time, the first from 0."""
     return next(load for load in reversed(loads) if load.from_ms <= elapsed_ms or load is loads[0])

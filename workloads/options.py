@@ -13,7 +13,7 @@ import msgspec
 
 from fencepost.options import Option
 from workloads.hold import Hold
-from workloads.load import NO_TIME, Load
+from workloads.load import NO_TIME, LoadPhase
 
 Fencing = Literal["none", "writes", "all", "unique"]
 """Which operations on the resource carry a fencing token: none, writes, or reads and writes. `unique`: no token; the
@@ -202,12 +202,12 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
             high=10,
         ),
     ] = 0.5
-    loads: tuple[Load, ...] = ()
+    loads: tuple[LoadPhase, ...] = ()
 
     @property
-    def all_loads(self) -> tuple[Load, ...]:
+    def all_loads(self) -> tuple[LoadPhase, ...]:
         """The loads of the run, one after the other."""
-        own = Load(
+        own = LoadPhase(
             hold=self.hold, think=self.think, keys=self.keys, extensions=self.extensions, extend_at=self.extend_at
         )
         return self.loads or (own,)

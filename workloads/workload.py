@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 from fencepost.errors import UsageError
 from workloads.control import Control
-from workloads.load import Load, load_at
+from workloads.load import LoadPhase, load_at
 from workloads.lock_steps import LockSteps
 from workloads.options import ClientOptions, Fencing
 from workloads.resource import Resource
@@ -60,7 +60,7 @@ class Client:
         return self.lock.client.partition("@")[0]
 
     @property
-    def load(self) -> Load:
+    def load(self) -> LoadPhase:
         """The load of this moment."""
         return load_at(self.options.all_loads, (monotonic_ns() - self.control.start_ns) / 1e6)
 
@@ -154,7 +154,7 @@ def rest(client: Client, for_ms: float) -> None:
         sleep(min(left_ns / 1e9, _LOOK_MS / 1e3))
 
 
-def stay(client: Client, load: Load) -> bool:
+def stay(client: Client, load: LoadPhase) -> bool:
     """Stay in the section for as long as the work takes. Whenever enough of the lease is gone, extend it, if the client
     may; or ask the lock now and then, and at the end, whether it is still held, if the lock renews it. False: an
     extension was not granted, or the lock did not say yes."""

@@ -18,7 +18,7 @@ from workloads.base import Lease
 from workloads.control import Control, State
 from workloads.hold import Hold
 from workloads.kinds.fenced_counter import WORKLOAD
-from workloads.load import Load, load_at
+from workloads.load import LoadPhase, load_at
 from workloads.lock_steps import LockSteps
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
@@ -49,7 +49,7 @@ def played(tmp_path: Path, control: Control, options: ClientOptions, sections: i
     return [msgspec.json.decode(line, type=Op) for line in (tmp_path / "log.jsonl").read_bytes().splitlines()]
 
 
-def options(*loads: Load, **more: object) -> ClientOptions:
+def options(*loads: LoadPhase, **more: object) -> ClientOptions:
     return ClientOptions(ttl_ms=LEASE_MS, loads=loads, retry_delay_ms=1, **more)  # type: ignore[arg-type]
 
 
@@ -58,20 +58,20 @@ def lasting(leases: float) -> Hold:
 
 
 def test_the_load_is_the_last_one_that_has_begun() -> None:
-    first, second = Load(hold=NOTHING), Load(hold=NOTHING, from_ms=100)
+    first, second = LoadPhase(hold=NOTHING), LoadPhase(hold=NOTHING, from_ms=100)
     assert [load_at((first, second), at) for at in (-1, 0, 99.9, 100, 1e9)] == [first, first, first, second, second]
 
 
 def test_without_loads_the_options_are_the_load() -> None:
     plain = ClientOptions(keys=2, hold=Hold("fixed", 5, 5), think=Hold("fixed", 7, 7), extensions=3, extend_at=0.7)
     assert plain.all_loads == (
-        Load(hold=Hold("fixed", 5, 5), think=Hold("fixed", 7, 7), keys=2, extensions=3, extend_at=0.7),
+        LoadPhase(hold=Hold("fixed", 5, 5), think=Hold("fixed", 7, 7), keys=2, extensions=3, extend_at=0.7),
     )
     assert plain.key_names == ("k1", "k2")
 
 
 def test_a_client_rests_after_each_section(tmp_path: Path, control: Control) -> None:
-    ops = played(tmp_path, control, options(Load(hold=NOTHING, think=Hold("fixed", 30, 30))), 2)
+    ops = played(tmp_path, control, options(LoadPhase(hold=NOTHING, think=Hold("fixed", 30, 30))), 2)
     released, acquired = ops[3], ops[4]
     assert (released.f, acquired.f) == ("release", "acquire")
     assert acquired.invoke_ns - released.complete_ns >= 30e6
@@ -80,30 +80,36 @@ def test_a_client_rests_after_each_section(tmp_path: Path, control: Control) -> 
 
 def test_a_rest_ends_when_the_time_to_stop_comes(tmp_path: Path, control: Control) -> None:
     began = monotonic_ns()
-    played(tmp_path, control, options(Load(hold=NOTHING, think=Hold("fixed", 60_000, 60_000))), 1)
+    played(tmp_path, control, options(LoadPhase(hold=NOTHING, think=Hold("fixed", 60_000, 60_000))), 1)
     assert monotonic_ns() - began < 30e9
 
 
 def test_a_client_that_is_not_named_works_only_when_a_load_of_its_own_begins(tmp_path: Path, control: Control) -> None:
     ops = played(
-        tmp_path, control, options(Load(hold=NOTHING, clients=("c2",)), Load(hold=NOTHING, from_ms=50)), 1, "c1@2"
+        tmp_path,
+        control,
+        options(LoadPhase(hold=NOTHING, clients=("c2",)), LoadPhase(hold=NOTHING, from_ms=50)),
+        1,
+        "c1@2",
     )
     assert ops[0].invoke_ns - control.start_ns >= 50e6
 
 
 def test_a_named_client_works_with_all_its_tasks(tmp_path: Path, control: Control) -> None:
-    ops = played(tmp_path, control, options(Load(hold=NOTHING, clients=("c1",)), Load(hold=NOTHING, from_ms=5_000)), 1)
+    ops = played(
+        tmp_path, control, options(LoadPhase(hold=NOTHING, clients=("c1",)), LoadPhase(hold=NOTHING, from_ms=5_000)), 1
+    )
     assert ops[0].invoke_ns - control.start_ns < 5e9
 
 
 def test_the_keys_are_those_of_the_load(tmp_path: Path, control: Control) -> None:
-    chosen = options(Load(hold=NOTHING, keys=3))
+    chosen = options(LoadPhase(hold=NOTHING, keys=3))
     assert {op.key for op in played(tmp_path, control, chosen, 40)} == {"k1", "k2", "k3"}
 
 
 @pytest.mark.parametrize("share", [0.2, 0.9])
 def test_the_lease_is_extended_when_its_share_is_gone(tmp_path: Path, control: Control, share: float) -> None:
-    ops = played(tmp_path, control, options(Load(hold=lasting(1.75), extensions=1, extend_at=share)), 1)
+    ops = played(tmp_path, control, options(LoadPhase(hold=lasting(1.75), extensions=1, extend_at=share)), 1)
     read, extension = ops[1], next(op for op in ops if op.f == "extend")
     # The share is taken of what is left when the work begins, right after the read.
     left_ns = LEASE_MS * 1e6 - (read.complete_ns - ops[0].complete_ns)
@@ -111,7 +117,7 @@ def test_the_lease_is_extended_when_its_share_is_gone(tmp_path: Path, control: C
 
 
 def test_a_share_above_one_extends_what_is_over(tmp_path: Path, control: Control) -> None:
-    ops = played(tmp_path, control, options(Load(hold=lasting(2), extensions=1, extend_at=1.25)), 1)
+    ops = played(tmp_path, control, options(LoadPhase(hold=lasting(2), extensions=1, extend_at=1.25)), 1)
     extension = next(op for op in ops if op.f == "extend")
     assert extension.invoke_ns - ops[0].complete_ns >= LEASE_MS * 1e6
 
@@ -136,6 +142,6 @@ def test_nested_calls_end_at_the_time_to_stop(stops_after: int, calls: int) -> N
 def test_nested_calls_come_before_the_work_and_after_it_also_when_the_lease_is_over(
     tmp_path: Path, control: Control, leases: float
 ) -> None:
-    ops = played(tmp_path, control, options(Load(hold=lasting(leases)), reentries=1), 3)
+    ops = played(tmp_path, control, options(LoadPhase(hold=lasting(leases)), reentries=1), 3)
     nested = ["reenter", "leave"]
     assert [op.f for op in ops] == ["acquire", *nested, "read", "write", *nested, "release"]
