@@ -28,7 +28,7 @@ _NPM_IN_WHEEL = "../lib/node_modules/npm/bin/npm-cli.js"
 _QUIETLY = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
 
 
-class Node:
+class NodeJs:
     title = "Node.js"
 
     def brings(self, lock: Manifest, tools: Path) -> str:
@@ -73,4 +73,4 @@ def toolchain_for(lock: Manifest) -> Toolchain:
     return changed(NODE, oldest=max(NODE.oldest, (int(asked[1]),))) if asked else NODE
 
 
-LANGUAGE = Node()
+LANGUAGE = NodeJs()
