@@ -9,7 +9,7 @@ import pytest
 
 from tests.locks.conftest import Server
 from workloads.base import Lease, LockSettings, NodeAddress
-from workloads.locks.control_wall_clock import WallClock
+from workloads.locks.control_wall_clock import LeaseByWallClock
 from workloads.locks.primary_replica import PrimaryReplica
 from workloads.locks.primary_replica_wait import PrimaryReplicaWait
 from workloads.locks.redlock import Redlock
@@ -147,7 +147,7 @@ def test_a_clock_that_steps_back_hides_the_time_that_an_acquire_took(
 ) -> None:
     wall_ns = iter([2 * TTL_MS * 1_000_000, TTL_MS * 1_000_000])
     monkeypatch.setattr(time, "time_ns", lambda: next(wall_ns))
-    lease = granted(opened(WallClock).acquire("k", TTL_MS))
+    lease = granted(opened(LeaseByWallClock).acquire("k", TTL_MS))
     assert lease.validity_ms is not None
     assert lease.validity_ms > 1.9 * TTL_MS
 
@@ -155,7 +155,7 @@ def test_a_clock_that_steps_back_hides_the_time_that_an_acquire_took(
 def test_a_clock_that_steps_ahead_makes_an_acquire_seem_too_late(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     wall_ns = iter(number * 2 * TTL_MS * 1_000_000 for number in range(100))
     monkeypatch.setattr(time, "time_ns", lambda: next(wall_ns))
-    assert opened(WallClock).acquire("k", TTL_MS) is None
+    assert opened(LeaseByWallClock).acquire("k", TTL_MS) is None
 
 
 def test_only_a_primary_grants_the_lock(opened: Open, servers: list[Server]) -> None:

@@ -16,7 +16,7 @@ class _Asked(threading.local):
     """When this thread sent its last request, by the wall clock."""
 
 
-class WallClock(Redlock):
+class LeaseByWallClock(Redlock):
     """With a clock that steps back during the acquire, it grants a lease that is over."""
 
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
@@ -36,4 +36,4 @@ class WallClock(Redlock):
         return super().deadline_ns(answered_ns - took_ns, answered_ns, ttl_ms)
 
 
-LOCK = WallClock
+LOCK = LeaseByWallClock
