@@ -11,7 +11,7 @@ from workloads.base import LockSettings, NodeAddress
 from workloads.locks.redlock import Redlock
 
 
-class _Asked(threading.local):
+class _LastRequest(threading.local):
     wall_ns = 0
     """When this thread sent its last request, by the wall clock."""
 
@@ -21,7 +21,7 @@ class LeaseByWallClock(Redlock):
 
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         super().__init__(nodes, settings)
-        self._asked = _Asked()
+        self._asked = _LastRequest()
 
     def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
         self._asked.wall_ns = time.time_ns()
