@@ -11,7 +11,7 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Bools, Ints
 
 
-class Answers:
+class Exchanges:
     """When a client asked a node, and was told something by it."""
 
     def __init__(self, sent: Ints, told: Ints) -> None:
@@ -30,7 +30,7 @@ class Answers:
         return self._first_told[np.searchsorted(self._began, invoke, "left")] <= complete
 
 
-def answers_of(requests: pa.Table, nodes: Sequence[str]) -> Iterator[tuple[str, str, Answers]]:
+def answers_of(requests: pa.Table, nodes: Sequence[str]) -> Iterator[tuple[str, str, Exchanges]]:
     """By client process and node; `requests` as in `harness.store.wire`."""
     names = requests.select(["client", "node", "by"]).to_pandas().astype(str)
     sent, told = (
@@ -39,4 +39,4 @@ def answers_of(requests: pa.Table, nodes: Sequence[str]) -> Iterator[tuple[str, 
     own = names[(names["by"] == "client") & names["node"].isin(list(nodes))]
     for (client, node), rows in own.groupby(["client", "node"]):
         place = rows.index.to_numpy()
-        yield str(client), str(node), Answers(sent[place], told[place])
+        yield str(client), str(node), Exchanges(sent[place], told[place])
