@@ -35,7 +35,7 @@ class WireRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Causes:
+class ChangeRequests:
     """By change, the place of its request in the table of requests, and of its connection in that of connections; -1 if
     it has none, or if it is not known which of the same words it was."""
 
@@ -43,7 +43,7 @@ class Causes:
     connection: Ints
 
 
-def find_causes(changes: pd.DataFrame, wire: WireRecord) -> Causes:
+def find_causes(changes: pd.DataFrame, wire: WireRecord) -> ChangeRequests:
     """`changes`: those of `harness.history.key_changes`."""
     request = np.full(len(changes), NONE)
     connection = _connections(changes, wire.connections)
@@ -62,7 +62,7 @@ def find_causes(changes: pd.DataFrame, wire: WireRecord) -> Causes:
         _by_place(request, at, row, is_one, asked, place, port)
     # One that is not there is no cause: another program may have dialled from this port.
     connection[np.bincount(at, minlength=len(changes)) == 0] = NONE
-    return Causes(request, connection)
+    return ChangeRequests(request, connection)
 
 
 def _connections(changes: pd.DataFrame, connections: pa.Table) -> Ints:

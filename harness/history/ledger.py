@@ -29,7 +29,7 @@ import pandas as pd
 import pyarrow as pa
 
 from harness.history.calls import NO_CALL, Calls
-from harness.history.change_causes import NONE, Causes, WireRecord, find_causes
+from harness.history.change_causes import NONE, ChangeRequests, WireRecord, find_causes
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 from harness.history.key_changes import derive_changes
@@ -121,7 +121,7 @@ class Ledger:
         return cls(_told(changes, find_causes(changes, wire), wire, calls), calls, wire.recorded)
 
 
-def _told(changes: pd.DataFrame, causes: Causes, wire: WireRecord, calls: Calls) -> pd.DataFrame:
+def _told(changes: pd.DataFrame, causes: ChangeRequests, wire: WireRecord, calls: Calls) -> pd.DataFrame:
     what = changes["what"].astype(str).to_numpy(object)
     is_seen, is_restarted = (changes[name].to_numpy(bool) for name in ("is_seen", "is_restarted"))
     is_asked = is_seen & (causes.connection != NONE)
