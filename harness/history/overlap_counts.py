@@ -52,7 +52,7 @@ _THREADS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class PairsOfBlame:
     """The pairs with one blame. `count` is exact. A pair is (earlier, later), as positions in the table of sections.
     `first`: the pairs that started first; `longest`: the pair that lasted longest, for `longest_ns`."""
 
@@ -62,7 +62,7 @@ class Kind:
     longest_ns: int
 
 
-def count_overlaps(sections: pd.DataFrame, by_key: Groups | None = None) -> dict[OverlapBlame, Kind]:
+def count_overlaps(sections: pd.DataFrame, by_key: Groups | None = None) -> dict[OverlapBlame, PairsOfBlame]:
     """The overlapping pairs of sections of one key and of different clients or lives. Blames without pairs are left
     out.
 
@@ -76,25 +76,25 @@ def count_overlaps(sections: pd.DataFrame, by_key: Groups | None = None) -> dict
     crowd = _Crowd(replace(windows, lapsed=None))
     if windows.lapsed is not None and int(crowd.met["section"].sum()) <= MOST_PAIRS:
         return _listed(sections)
-    kinds: dict[OverlapBlame, Kind] = {}
+    kinds: dict[OverlapBlame, PairsOfBlame] = {}
     for place, blame in enumerate(BLAMES):
         counts = crowd.counts(place)
         if total := int(counts.sum()):
             later = np.flatnonzero(counts)
             longest_ns, longest = crowd.longest(place, later)
             first = tuple((int(rows[i]), int(rows[j])) for i, j in islice(crowd.pairs(place, later), _FIRST))
-            kinds[blame] = Kind(total, first, (int(rows[longest[0]]), int(rows[longest[1]])), longest_ns)
+            kinds[blame] = PairsOfBlame(total, first, (int(rows[longest[0]]), int(rows[longest[1]])), longest_ns)
     return kinds
 
 
-def _listed(sections: pd.DataFrame) -> dict[OverlapBlame, Kind]:
+def _listed(sections: pd.DataFrame) -> dict[OverlapBlame, PairsOfBlame]:
     """The same, pair by pair."""
     pairs = overlapping_pairs(sections)
     start, end, certain, possible = (
         sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns", "deadline_min_ns", "deadline_max_ns")
     )
     until = {"section": end, "possible": np.minimum(end, possible), "certain": np.minimum(end, certain)}
-    kinds: dict[OverlapBlame, Kind] = {}
+    kinds: dict[OverlapBlame, PairsOfBlame] = {}
     for blame in BLAMES:
         own = pairs.blamed(blame)
         if not len(own):
@@ -104,7 +104,7 @@ def _listed(sections: pd.DataFrame) -> dict[OverlapBlame, Kind]:
         length = np.minimum(ends[earlier], ends[later]) - start[later]
         at = int(np.argmax(length))
         each = list(zip(earlier.tolist(), later.tolist(), strict=True))
-        kinds[blame] = Kind(len(own), tuple(each[:_FIRST]), each[at], int(length[at]))
+        kinds[blame] = PairsOfBlame(len(own), tuple(each[:_FIRST]), each[at], int(length[at]))
     return kinds
 
 

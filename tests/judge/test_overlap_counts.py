@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.history import overlap_counts, overlaps
 from harness.history.groups import TimeLine
-from harness.history.overlap_counts import Kind, count_overlaps, overlapped_keys
+from harness.history.overlap_counts import PairsOfBlame, count_overlaps, overlapped_keys
 from harness.history.overlaps import (
     BLAMES,
     NO_OVERLAP,
@@ -64,7 +64,9 @@ tables = st.lists(rows, max_size=14).map(
 )
 
 
-def compare(table: list[Row], kinds: dict[OverlapBlame, Kind], expected: dict[str, list[tuple[int, int, int]]]) -> None:
+def compare(
+    table: list[Row], kinds: dict[OverlapBlame, PairsOfBlame], expected: dict[str, list[tuple[int, int, int]]]
+) -> None:
     assert {blame: kind.count for blame, kind in kinds.items()} == {blame: len(p) for blame, p in expected.items()}
     for blame, kind in kinds.items():
         pairs = expected[blame]
