@@ -24,7 +24,7 @@ from harness.explain.kinds import FindingKind, Told
 from harness.explain.node_replies import replies
 from harness.explain.phrases import lasting, yes_to_another_request
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
-from harness.history.backing import LOSSES, Backing, Loss, Stretch
+from harness.history.backing import LOSSES, Backing, Loss, WeakStretch
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer, Blame, Finding, worst_first
 
@@ -77,7 +77,7 @@ def check(run: Recorded) -> Answer:
     return Answer(figures, _unfounded(run, backing, stretches))
 
 
-def _stretches(run: Recorded, backing: Backing) -> Iterator[Stretch]:
+def _stretches(run: Recorded, backing: Backing) -> Iterator[WeakStretch]:
     """The longest time without a majority within each section's certain window, where there is one."""
     start = run.sections["start_ns"].tolist()
     for section, until_ns in _certain_ends(run, backing):
@@ -93,7 +93,7 @@ def _certain_ends(run: Recorded, backing: Backing) -> Iterator[tuple[int, int]]:
         yield section, max(start[section], min(end[section], deadline[section]))
 
 
-def _unfounded(run: Recorded, backing: Backing, stretches: list[Stretch]) -> tuple[Finding, ...]:
+def _unfounded(run: Recorded, backing: Backing, stretches: list[WeakStretch]) -> tuple[Finding, ...]:
     findings = []
     for by_lock in (True, False):
         some = [stretch for stretch in stretches if backing.is_the_locks_doing(stretch) is by_lock]
@@ -114,7 +114,7 @@ def _unfounded(run: Recorded, backing: Backing, stretches: list[Stretch]) -> tup
     return tuple(findings)
 
 
-def _example(run: Recorded, backing: Backing, stretch: Stretch) -> dict[str, object]:
+def _example(run: Recorded, backing: Backing, stretch: WeakStretch) -> dict[str, object]:
     section = run.sections.iloc[stretch.section]
     return {
         **named(section),

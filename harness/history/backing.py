@@ -51,7 +51,7 @@ OF_THE_LOCK: Final[frozenset[Loss]] = frozenset({"deleted", "overwritten", "gone
 """Losses that only the lock's own requests can cause."""
 
 
-class Stretch(NamedTuple):
+class WeakStretch(NamedTuple):
     """A time in which certainly too few nodes held a section's value, and why each did not. `unseen`: how many nodes
     never showed the key, and may have had it and lost it while they were out of sight."""
 
@@ -135,7 +135,7 @@ class Backing:
         in_sight = sum(not self._blind(node, section, asked, until_ns) for node in used)
         return in_sight >= quorum(len(used) + len(self._unshown(section, until_ns)))
 
-    def unbacked(self, section: int, from_ns: int, to_ns: int) -> Stretch | None:
+    def unbacked(self, section: int, from_ns: int, to_ns: int) -> WeakStretch | None:
         """The longest part of this time in which the section certainly had no majority behind it; None if there was
         none."""
         return max(self._stretches(section, from_ns, to_ns), key=lambda part: part.length_ns, default=None)
@@ -151,13 +151,13 @@ class Backing:
         """The nodes that may have held the section's value at some time of these."""
         return [node for node in self.nodes(section) if self._maybe(node, section, from_ns, to_ns)]
 
-    def gone_by(self, section: int, from_ns: int, to_ns: int) -> Stretch | None:
+    def gone_by(self, section: int, from_ns: int, to_ns: int) -> WeakStretch | None:
         """The last part of this time, up to its end, in which the section certainly had no majority behind it; None if
         it may have had one at the end."""
         parts = self._stretches(section, from_ns, to_ns)
         return parts[-1] if parts and parts[-1].to_ns == to_ns else None
 
-    def _stretches(self, section: int, from_ns: int, to_ns: int) -> list[Stretch]:
+    def _stretches(self, section: int, from_ns: int, to_ns: int) -> list[WeakStretch]:
         used = self.nodes(section)
         if not used:
             return []
@@ -180,11 +180,11 @@ class Backing:
 
     def _stretch(
         self, section: int, pieces: list[tuple[int, int]], maybe: dict[str, list[tuple[int, int]]], unseen: int
-    ) -> Stretch:
+    ) -> WeakStretch:
         ended = pieces[-1][1]
         lacking = [node for node, spans in maybe.items() if not _cover(spans, pieces)]
         losses = tuple((node, self._loss(node, section, ended)) for node in lacking)
-        return Stretch(section, pieces[0][0], ended, losses, unseen)
+        return WeakStretch(section, pieces[0][0], ended, losses, unseen)
 
     def _maybe(self, node: str, section: int, start: int, until: int) -> list[tuple[int, int]]:
         """The parts of [start, until] in which the node may have held the section's value."""
@@ -300,7 +300,7 @@ class Backing:
     def _windows(self, node: str) -> Iterator[tuple[int, int, int]]:
         return zip(*self.watch_windows.get(node, ([], [], [])), strict=True)
 
-    def cause(self, stretch: Stretch) -> Loss:
+    def cause(self, stretch: WeakStretch) -> Loss:
         """The loss that most of the nodes had. It is normal that a minority never held the value. What was gone before
         it could be read was probably taken away as it was on a node where that was seen."""
         used = len(self.nodes(stretch.section))
@@ -315,7 +315,7 @@ class Backing:
         """Whether the wall clock of the section's client was wrong at some time since the section was asked for."""
         return self.clocks.mislead(self.client[section], self.asked[section], by_ns)
 
-    def is_the_locks_doing(self, stretch: Stretch, losses: frozenset[Loss] = OF_THE_LOCK) -> bool:
+    def is_the_locks_doing(self, stretch: WeakStretch, losses: frozenset[Loss] = OF_THE_LOCK) -> bool:
         """Whether there would have been too few even if every loss but these had not happened."""
         used = len(self.nodes(stretch.section)) + stretch.unseen
         return used - sum(loss in losses for _, loss in stretch.losses) < quorum(used)
