@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
 
-class Use(NamedTuple):
+class KeyUse(NamedTuple):
     """A section that used a key on a node, by its place in `sections`; -1 for whatever set it. `until_ns`: when the
     client asked for the grant that took the key over; forever if none did."""
 
@@ -43,14 +43,14 @@ class HandedOn:
         for users in self._users.values():
             users.sort(key=self._start.__getitem__)
 
-    def uses(self, section: int, value: str | None, key: str, from_ns: int, to_ns: int) -> Iterator[Use]:
+    def uses(self, section: int, value: str | None, key: str, from_ns: int, to_ns: int) -> Iterator[KeyUse]:
         """The sections that used what a node held from then until then. `section`: the one that set it; `key`: the
         lock's own name of it."""
         for after in self._after(value, key, from_ns, to_ns):
             if after != section:
-                yield Use(section, self._asked.get(after, self._start[after]))
+                yield KeyUse(section, self._asked.get(after, self._start[after]))
                 section = after
-        yield Use(section, FOREVER_NS)
+        yield KeyUse(section, FOREVER_NS)
 
     def _after(self, value: str | None, key: str, from_ns: int, to_ns: int) -> list[int]:
         """The sections of this value's client whose grant found it there."""
