@@ -77,7 +77,7 @@ class Watched:
 
 
 @dataclass(slots=True)
-class _Holding:
+class _HoldingRow:
     row: list[Any]
     expires_ns: int
 
@@ -92,7 +92,7 @@ class _Holding:
 
 @dataclass(slots=True)
 class _Node:
-    held: dict[str, _Holding] = field(default_factory=dict)
+    held: dict[str, _HoldingRow] = field(default_factory=dict)
     lost: list[list[Any]] = field(default_factory=list)
     """The rows of the holdings that were lost, until the node is watched again."""
     blind_ns: int = 0
@@ -143,7 +143,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
                 rows.append(row)
                 if node.watch_window is None:
                     node.runless.append(row)
-                node.held[event.key] = _Holding(row, _expiry(event))
+                node.held[event.key] = _HoldingRow(row, _expiry(event))
             case "prolonged":
                 if (holding := node.held.get(event.key)) is not None:
                     holding.renew(event, since_ns, place)
@@ -173,7 +173,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
     return holdings, shown.astype({"node": "category"})
 
 
-def _is_same(holding: _Holding | None, event: KeyEvent) -> bool:
+def _is_same(holding: _HoldingRow | None, event: KeyEvent) -> bool:
     """Whether a SET wrote the value that was there: some locks extend so, and the key was never anybody else's."""
     return holding is not None and event.value is not None and holding.row[2] == event.value
 
@@ -188,7 +188,7 @@ def _latest_expiry(event: KeyEvent) -> int:
     return min(FOREVER_NS, event.read_ns + (event.ttl_ms + 1) * 1_000_000)
 
 
-def _end(holding: _Holding, how: str, since_ns: int, at_ns: int) -> None:
+def _end(holding: _HoldingRow, how: str, since_ns: int, at_ns: int) -> None:
     row = holding.row
     row[5], row[6], row[8], row[9] = max(since_ns, row[3]), at_ns, how, holding.expires_ns
 
