@@ -91,7 +91,7 @@ class _HoldingRow:
 
 
 @dataclass(slots=True)
-class _Node:
+class _NodeHoldings:
     held: dict[str, _HoldingRow] = field(default_factory=dict)
     lost: list[list[Any]] = field(default_factory=list)
     """The rows of the holdings that were lost, until the node is watched again."""
@@ -112,11 +112,11 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
     that event was received (`at_ns`): what the node did in between may have been received and not been written."""
     rows: list[list[Any]] = []
     watch_windows: list[list[Any]] = []
-    nodes: dict[str, _Node] = {}
+    nodes: dict[str, _NodeHoldings] = {}
     for place, event in enumerate(events):
         node = nodes.get(event.node)
         if node is None:
-            node = nodes[event.node] = _Node()
+            node = nodes[event.node] = _NodeHoldings()
         at_ns = event.at_ns
         since_ns = node.blind_ns if event.since_ns is None else event.since_ns
         match event.event:
@@ -193,7 +193,7 @@ def _end(holding: _HoldingRow, how: str, since_ns: int, at_ns: int) -> None:
     row[5], row[6], row[8], row[9] = max(since_ns, row[3]), at_ns, how, holding.expires_ns
 
 
-def _stop_watching(node: _Node, at_ns: int, watch_windows: list[list[Any]]) -> None:
+def _stop_watching(node: _NodeHoldings, at_ns: int, watch_windows: list[list[Any]]) -> None:
     for holding in node.held.values():
         _end(holding, "lost", at_ns, FOREVER_NS)
         node.lost.append(holding.row)
