@@ -19,7 +19,7 @@ from harness.config import RESULTS, RunConfig
 from harness.figures import Cell
 from harness.promises import LOCK
 from harness.store.binding import UnfitVerdictError
-from harness.store.manifest import Manifest, broke_off, changed_since_judged, check_manifest
+from harness.store.manifest import RunManifest, broke_off, changed_since_judged, check_manifest
 from harness.store.run_folder import RunFolder, short_names
 from harness.verdict import Finding, hidden
 
@@ -146,7 +146,7 @@ def listed(path: Path) -> RunListed:
     says, lost_data = "", False
     try:
         config = folder.read_config()
-        manifest = folder.read_manifest(Manifest)
+        manifest = folder.read_manifest(RunManifest)
         _check_record(folder, manifest)
         judged = folder.read_verdict(_Judged)
         word = _word(folder, manifest, judged)
@@ -163,7 +163,7 @@ def listed(path: Path) -> RunListed:
     return RunListed(path.name, path, begun_at(path), word, config, cells, says, lost_data)
 
 
-def _check_record(folder: RunFolder, manifest: Manifest | None) -> None:
+def _check_record(folder: RunFolder, manifest: RunManifest | None) -> None:
     """Raises UsageError for a damaged folder: a verdict that it got before says nothing of what is there now."""
     if manifest is not None:
         check_manifest(folder, manifest, at_a_glance=True)
@@ -171,7 +171,7 @@ def _check_record(folder: RunFolder, manifest: Manifest | None) -> None:
         broke_off(folder)
 
 
-def _word(folder: RunFolder, manifest: Manifest | None, judged: _Judged | None) -> str:
+def _word(folder: RunFolder, manifest: RunManifest | None, judged: _Judged | None) -> str:
     if judged is None:
         return _OUTDATED if folder.is_outdated() else "unjudged"
     return _CHANGED if manifest is None and changed_since_judged(folder) else judged.verdict

@@ -51,7 +51,7 @@ class File(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class RunManifest(msgspec.Struct, frozen=True):
     files: tuple[File, ...]
 
 
@@ -73,12 +73,12 @@ def recording(folder: RunFolder) -> Iterator[None]:
 
 def write_manifest(folder: RunFolder) -> None:
     """Written when nothing writes to the record any longer. Raises BrokenEnvironmentError."""
-    folder.write_manifest(Manifest(tuple(_all_measured(folder.path, recorded(folder.path).values()))))
+    folder.write_manifest(RunManifest(tuple(_all_measured(folder.path, recorded(folder.path).values()))))
     with on_disk(folder.path):
         (folder.path / SEALED).unlink(missing_ok=True)
 
 
-def check_manifest(folder: RunFolder, manifest: Manifest, *, at_a_glance: bool = False) -> None:
+def check_manifest(folder: RunFolder, manifest: RunManifest, *, at_a_glance: bool = False) -> None:
     """Raises UsageError, naming the file, if one is missing, has changed, or was added since the manifest was
     written.
 

@@ -15,7 +15,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.files import kind_of, open_regular, read_json, write_whole
-from harness.store.manifest import PIECE_BYTES, SEALED, File, Manifest, recorded
+from harness.store.manifest import PIECE_BYTES, SEALED, File, RunManifest, recorded
 from harness.store.run_folder import RunFolder
 
 _REWRITTEN: Final = frozenset({"timeline.json", "played.json", "final.json", "wire/wire.tail"})
@@ -37,7 +37,7 @@ class Seal:
                 has_grown |= self._measured.setdefault(name, _Measured()).go_on(path)
         if has_grown:
             files = tuple(measured.file(name) for name, measured in self._measured.items())
-            write_whole(self._folder / SEALED, msgspec.json.encode(Manifest(files)))
+            write_whole(self._folder / SEALED, msgspec.json.encode(RunManifest(files)))
 
 
 class _Measured:
@@ -76,7 +76,7 @@ def check_seal(folder: RunFolder) -> bool:
     if kind_of(folder.path / SEALED) is None:
         return False
     there = recorded(folder.path)
-    for file in read_json(folder.path / SEALED, Manifest).files:
+    for file in read_json(folder.path / SEALED, RunManifest).files:
         if file.name not in there:
             raise UsageError(f"{folder.path / file.name} is missing; {SEALED} lists it: the record is damaged")
         if _beginning(there[file.name], file) != file:

@@ -26,7 +26,7 @@ from harness.history.sections import derive_sections
 from harness.history.tasks import hitting_tasks
 from harness.store.append_log import read_lines_with
 from harness.store.columns import NAME, OPS_SCHEMA, WRITES_SCHEMA, Columns
-from harness.store.manifest import FIRST_SCHEMA, Manifest, broke_off, check_manifest
+from harness.store.manifest import FIRST_SCHEMA, RunManifest, broke_off, check_manifest
 from harness.store.many_logs import most_rows, read_ops
 from harness.store.run_folder import RunFolder, client_logs
 from harness.store.seal import check_seal
@@ -47,7 +47,7 @@ def load_recorded(folder: RunFolder, *, is_over: bool = True, on_ops: OnOps = la
     """
     if not is_over:  # what went over the links is on record as a whole when it is over
         return replace(_load(folder, (), on_ops), wire=lambda: None)
-    manifest = folder.read_manifest(Manifest)
+    manifest = folder.read_manifest(RunManifest)
     if manifest is not None:
         run = _load_while_checked(folder, manifest, on_ops)
     else:
@@ -58,7 +58,7 @@ def load_recorded(folder: RunFolder, *, is_over: bool = True, on_ops: OnOps = la
     return run
 
 
-def _load_while_checked(folder: RunFolder, manifest: Manifest, on_ops: OnOps) -> Recorded:
+def _load_while_checked(folder: RunFolder, manifest: RunManifest, on_ops: OnOps) -> Recorded:
     """Files are read twice, for their checksums and for what they say: both at once, so that no processor is idle. A
     file that the manifest does not vouch for is the first thing to tell, whatever its content led to."""
     with ThreadPoolExecutor(1) as beside:

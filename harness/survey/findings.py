@@ -34,7 +34,7 @@ from cluster.lifetime import temporary_folder
 from fencepost.boundary import exit_code_of
 from fencepost.errors import UsageError
 from fencepost.files import read_document
-from harness.store.manifest import Manifest, check_manifest, write_manifest
+from harness.store.manifest import RunManifest, check_manifest, write_manifest
 from harness.store.parcel import unpack
 from harness.store.run_folder import RunFolder
 
@@ -147,7 +147,7 @@ def disagreements(finding: Finding, folder: Path) -> Iterator[str]:
 def _forget_folders(run: RunFolder) -> None:
     """Where everything lay on that machine is nobody's business. Raises UsageError for a damaged record, for which the
     manifest must not vouch anew."""
-    if (manifest := run.read_manifest(Manifest)) is not None:
+    if (manifest := run.read_manifest(RunManifest)) is not None:
         check_manifest(run, manifest)
     run.write_environment(_without_folders(run.read_environment()))
     if manifest is not None:

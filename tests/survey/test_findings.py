@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.errors import UsageError
 from harness.cli.main import run
-from harness.store.manifest import Manifest, check_manifest, write_manifest
+from harness.store.manifest import RunManifest, check_manifest, write_manifest
 from harness.store.run_folder import RunFolder
 from harness.survey import findings
 from harness.survey.findings import MOST_BYTES, WHY_AWAITED, About, Finding, disagreements, pack_small, read_findings
@@ -109,7 +109,7 @@ def test_the_file_does_not_say_where_anything_lay(tmp_path: Path) -> None:
     assert unpacked.read_environment() == {
         "cluster": {"server": {"path": "redis-server", "command": ["node", "--jitless"], "version": "7"}}
     }
-    manifest = unpacked.read_manifest(Manifest)
+    manifest = unpacked.read_manifest(RunManifest)
     assert manifest is not None
     check_manifest(unpacked, manifest)
     (recorded.path / "timeline.json").write_text("{}")
