@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fencepost.history import Op, Write
 from harness.history.groups import narrowed
-from harness.store.pieces import MISSING, Array, Names, Piece, kinds_of, piece_of
+from harness.store.pieces import MISSING, Array, NameNumbers, Piece, kinds_of, piece_of
 
 NAME: Final = pa.dictionary(pa.int32(), pa.string())
 
@@ -69,9 +69,9 @@ class Column:
 
     __slots__ = ("_absent", "_filled", "_is_optional", "_kind", "_reserved", "_values", "names", "rows")
 
-    def __init__(self, field: pa.Field, names: Names | None = None, reserved: int = 0) -> None:
+    def __init__(self, field: pa.Field, names: NameNumbers | None = None, reserved: int = 0) -> None:
         """`reserved`: how many rows there are at most, if this is known. Those that do not come take no memory."""
-        self.names = Names() if names is None else names
+        self.names = NameNumbers() if names is None else names
         self.rows = 0
         self._reserved, self._filled = reserved, 0
         self._values: Array | None = None
@@ -138,7 +138,7 @@ class Columns:
 
     def __init__(self, schema: pa.Schema, record: type[msgspec.Struct], reserved: int = 0) -> None:
         self._kinds = kinds_of(record)
-        self.names = {field.name: Names() for field in schema if field.type == NAME}
+        self.names = {field.name: NameNumbers() for field in schema if field.type == NAME}
         self._columns = {field.name: Column(field, self.names.get(field.name), reserved) for field in schema}
         self.rows = 0
 

@@ -30,7 +30,7 @@ _ABSENT: Final[dict[Kind, Any]] = {
 Array = npt.NDArray[Any]
 
 
-class Names(dict[str | None, int]):
+class NameNumbers(dict[str | None, int]):
     """Numbers names from 0 in the order of their first appearance; None has the number -1."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ def absent(kind: Kind, rows: int) -> Array:
     return np.full(rows, _ABSENT[kind])
 
 
-def piece_of(records: Sequence[msgspec.Struct], kinds: Mapping[str, Kind], names: Mapping[str, Names]) -> Piece:
+def piece_of(records: Sequence[msgspec.Struct], kinds: Mapping[str, Kind], names: Mapping[str, NameNumbers]) -> Piece:
     """The columns of some records. `names`: the numbers of the names in each column of names."""
     columns = {}
     for name, kind in kinds.items():

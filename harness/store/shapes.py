@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.history.groups import stable_order
-from harness.store.pieces import Array, Bounds, Kind, Names, Piece, absent, bounds_of, kinds_of, piece_of
+from harness.store.pieces import Array, Bounds, Kind, NameNumbers, Piece, absent, bounds_of, kinds_of, piece_of
 
 WORTH_A_SHAPE: Final = 64
 """Lines. For fewer, learning and comparing takes longer than msgspec does."""
@@ -125,7 +125,7 @@ class Shape:
             fitting &= ~((text == _QUOTE) | (text == _BACKSLASH)).any(axis=1)
         return fitting, more
 
-    def read(self, more: Lines, names: Mapping[str, Names]) -> Iterator[tuple[str, Array | int | bool]]:
+    def read(self, more: Lines, names: Mapping[str, NameNumbers]) -> Iterator[tuple[str, Array | int | bool]]:
         """The columns of lines of this shape, given by what `fit` says; a value that all of them share as such."""
         for name, value in self.constants:
             yield name, names[name][value] if isinstance(value, str) else value
@@ -164,7 +164,7 @@ def _integers(digits: Lines, span: Span) -> npt.NDArray[np.int64]:
     return total.view(np.int64)
 
 
-def _codes(texts: Lines, names: Names) -> Array | int:
+def _codes(texts: Lines, names: NameNumbers) -> Array | int:
     """The numbers of names of the same length."""
     texts = np.ascontiguousarray(texts)
     if (texts == texts[0]).all():
@@ -177,7 +177,7 @@ class ColumnDecoder:
     """Decodes lines into columns, with the shapes that it has learned. `names`: the numbers of the names in each column
     of names, which grow."""
 
-    def __init__(self, record: type[msgspec.Struct], names: Mapping[str, Names]) -> None:
+    def __init__(self, record: type[msgspec.Struct], names: Mapping[str, NameNumbers]) -> None:
         self._kinds, self._bounds, self._names = kinds_of(record), bounds_of(record), names
         decoder = msgspec.json.Decoder(record)
         self.decode, self._decode_all = decoder.decode, decoder.decode_lines
@@ -265,7 +265,7 @@ def _rows_of(buffer: Lines, starts: Array, length: int) -> Lines:
     return lines.view(np.uint8).reshape(len(starts), length)
 
 
-def _in_order(names: Names, known: int, codes: Array) -> None:
+def _in_order(names: NameNumbers, known: int, codes: Array) -> None:
     """Number the names after the first `known` ones in the order in which these codes have them first."""
     new: Sequence[str] = names.listed[known:]
     if len(new) < 2:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fencepost.history import Op, Write
 from harness.store import shapes
-from harness.store.pieces import MISSING, Names, Piece, kinds_of
+from harness.store.pieces import MISSING, NameNumbers, Piece, kinds_of
 from harness.store.shapes import ColumnDecoder
 
 numbers = st.integers(0, 10**20).map(lambda n: n % 10 ** (n % 20)) | st.sampled_from([0, 9, 10, 99, 10**17, 2**63 - 1])
@@ -40,12 +40,14 @@ def _shapes_of_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes, "WORTH_A_SHAPE", 1)
 
 
-def new_decoder(record: type[msgspec.Struct] = Op) -> tuple[ColumnDecoder, dict[str, Names]]:
-    names = {name: Names() for name, kind in kinds_of(record).items() if kind == "name"}
+def new_decoder(record: type[msgspec.Struct] = Op) -> tuple[ColumnDecoder, dict[str, NameNumbers]]:
+    names = {name: NameNumbers() for name, kind in kinds_of(record).items() if kind == "name"}
     return ColumnDecoder(record, names), names
 
 
-def records_in(piece: Piece, names: dict[str, Names], record: type[msgspec.Struct] = Op) -> list[dict[str, object]]:
+def records_in(
+    piece: Piece, names: dict[str, NameNumbers], record: type[msgspec.Struct] = Op
+) -> list[dict[str, object]]:
     """What the columns say, record by record."""
     found = []
     for row in range(len(piece)):
@@ -176,7 +178,7 @@ def count_lines_of_msgspec(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]
     counted = [0]
     whole = shapes.piece_of
 
-    def counting(records: list[msgspec.Struct], *rest: dict[str, Names]) -> Piece:
+    def counting(records: list[msgspec.Struct], *rest: dict[str, NameNumbers]) -> Piece:
         counted[0] += len(records)
         return whole(records, *rest)  # type: ignore[arg-type]
 
