@@ -49,7 +49,7 @@ _CARRY: Final = (OPENED, FROM_CLIENT, FROM_NODE, UNREACHED)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class WireRows:
     """A row a moment, in the order of time. `chunk`: which of the distinct `chunks` it carries; -1 if none."""
 
     at_ns: Ints
@@ -60,7 +60,7 @@ class Record:
     chunks: pa.LargeBinaryArray
 
 
-def read_record(folder: Path) -> Record:
+def read_record(folder: Path) -> WireRows:
     """All that the proxy recorded. What was under way at a SIGKILL is left out. A run that ended before its proxy began
     to record has no such files. Raises UsageError for files that the proxy cannot have written."""
     raw, text = _streams(folder)
@@ -79,7 +79,7 @@ def read_record(folder: Path) -> Record:
     chunks = pa.LargeBinaryArray.from_buffers(pa.large_binary(), fitting, buffers).dictionary_encode()
     chunk = np.full(whole, -1, np.int32)
     chunk[carrying[:fitting]] = chunks.indices.to_numpy()
-    return Record(at_ns, connection, length, kind[:whole], chunk, chunks.dictionary)
+    return WireRows(at_ns, connection, length, kind[:whole], chunk, chunks.dictionary)
 
 
 def _streams(folder: Path) -> list[Bytes]:
