@@ -60,7 +60,7 @@ class _Number:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class LineShape:
     """What lines have in common: each byte is at most `room` more than in `least`."""
 
     least: Lines
@@ -76,7 +76,7 @@ class Shape:
         decode: Callable[[bytes], msgspec.Struct],
         kinds: Mapping[str, Kind],
         bounds: Mapping[str, Bounds],
-    ) -> Shape | None:
+    ) -> LineShape | None:
         """The shape of this line; None if it has none, or if a number with as many digits may be out of its bounds.
         Raises as `decode` does."""
         fields = list(_FIELD.finditer(line))
@@ -181,7 +181,7 @@ class ColumnDecoder:
         self._kinds, self._bounds, self._names = kinds_of(record), bounds_of(record), names
         decoder = msgspec.json.Decoder(record)
         self.decode, self._decode_all = decoder.decode, decoder.decode_lines
-        self._known: dict[int, list[Shape]] = {}
+        self._known: dict[int, list[LineShape]] = {}
 
     def decode_lines(self, lines: bytes) -> Piece:
         """Raises as msgspec does for a line that is not a record."""
@@ -216,7 +216,7 @@ class ColumnDecoder:
             shape = next((shape for shape in known if shape.fit(lines[:1])[0][0]), None)
             if shape is None:
                 line = lines[0].tobytes()
-                shape = Shape.of(line, self.decode, self._kinds, self._bounds)
+                shape = LineShape.of(line, self.decode, self._kinds, self._bounds)
             if shape is None:
                 alone.append(rows[:1])
                 lines, rows, tries = lines[1:], rows[1:], tries - 1

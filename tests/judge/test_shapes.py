@@ -214,13 +214,13 @@ def test_lines_that_are_each_alone_in_their_shape_are_left_to_msgspec(monkeypatc
     monkeypatch.setattr(shapes, "WORTH_A_SHAPE", 64)
     by_msgspec = count_lines_of_msgspec(monkeypatch)
     learned = [0]
-    whole = shapes.Shape.of
+    whole = shapes.LineShape.of
 
-    def counting(*given: object) -> shapes.Shape | None:
+    def counting(*given: object) -> shapes.LineShape | None:
         learned[0] += 1
         return whole(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(shapes.Shape, "of", counting)
+    monkeypatch.setattr(shapes.LineShape, "of", counting)
     lines = b"\n".join(msgspec.json.encode(Op("read", "fail", "k1", 1, 2, 3, error=f"{n:05}")) for n in range(5_000))
     decoder, names = new_decoder()
     assert [one["error"] for one in records_in(decoder.decode_lines(lines), names)] == [f"{n:05}" for n in range(5_000)]
