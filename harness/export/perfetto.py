@@ -40,7 +40,7 @@ _WAY: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class TraceSlice:
     """Something on a track. `to_ns`: None for something that took no time, or whose end is not known. `reached_by`,
     `leads_on`: the numbers of the arrows that end and begin here."""
 
@@ -77,7 +77,7 @@ def _label(what: str, pid: int, tid: int, **args: object) -> Args:
     return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
 
 
-def _events(each: Slice, pid: int, tid: int, origin_ns: int) -> Iterator[Args]:
+def _events(each: TraceSlice, pid: int, tid: int, origin_ns: int) -> Iterator[Args]:
     """The slice, and behind it, at its time, the ends of its arrows: these belong to the slice that began last."""
     at: dict[str, object] = {"pid": pid, "tid": tid, "ts": (each.from_ns - origin_ns) / 1e3}
     kind: dict[str, object] = {"ph": "i", "s": "t"}
@@ -97,9 +97,9 @@ class _Lane:
     """Slices that Perfetto can nest. `open_ends`: of those around the next one, the innermost last."""
 
     open_ends: list[int] = field(default_factory=list)
-    slices: list[Slice] = field(default_factory=list)
+    slices: list[TraceSlice] = field(default_factory=list)
 
-    def takes(self, each: Slice) -> bool:
+    def takes(self, each: TraceSlice) -> bool:
         """Whether it is inside of what has begun, or after it; then it is added."""
         while self.open_ends and self.open_ends[-1] <= each.from_ns:
             self.open_ends.pop()
@@ -110,7 +110,7 @@ class _Lane:
         return True
 
 
-def _laid_out(tracks: Iterable[tuple[str, list[Slice]]]) -> Iterator[tuple[str, list[Slice]]]:
+def _laid_out(tracks: Iterable[tuple[str, list[TraceSlice]]]) -> Iterator[tuple[str, list[TraceSlice]]]:
     """The tracks, with slices in order; those of one that only intersect, on several of the same name."""
     for name, slices in tracks:
         lanes = [_Lane()]
@@ -121,14 +121,14 @@ def _laid_out(tracks: Iterable[tuple[str, list[Slice]]]) -> Iterator[tuple[str, 
         yield from ((name, lane.slices) for lane in lanes)
 
 
-def _end(each: Slice) -> int:
+def _end(each: TraceSlice) -> int:
     return each.from_ns if each.to_ns is None else each.to_ns
 
 
-def _groups(run: Recorded, wire: Wire | None) -> Iterator[tuple[str, list[tuple[str, list[Slice]]]]]:
+def _groups(run: Recorded, wire: Wire | None) -> Iterator[tuple[str, list[tuple[str, list[TraceSlice]]]]]:
     found = windows(run.faults)
     yield "run", [("phases", list(_phases(run)))]
-    by_nemesis: dict[str, list[Slice]] = {}
+    by_nemesis: dict[str, list[TraceSlice]] = {}
     for window in found:
         by_nemesis.setdefault(printable(window.event.nemesis), []).append(_fault(window))
     yield "faults", list(by_nemesis.items())
@@ -139,49 +139,49 @@ def _groups(run: Recorded, wire: Wire | None) -> Iterator[tuple[str, list[tuple[
     yield "overlaps", list(_overlaps(run))
 
 
-def _phases(run: Recorded) -> Iterator[Slice]:
+def _phases(run: Recorded) -> Iterator[TraceSlice]:
     line = run.timeline
     marks = (("load begins", line.start_ns), ("all healed", line.healed_ns), ("asked to end", line.stop_ns))
     for name, at_ns in (*marks, ("ended", line.end_ns)):
         if at_ns is not None:
-            yield Slice(name, at_ns, None)
+            yield TraceSlice(name, at_ns, None)
 
 
-def _fault(window: Window) -> Slice:
+def _fault(window: Window) -> TraceSlice:
     event = window.event
     hit: dict[str, list[str | tuple[str, str]]] = {}
     for each in event.hits():
         hit.setdefault(each.effect.title, []).extend((*each.names, *each.links))
     args = {"took effect": window.took, "seen": event.seen, "healed": window.to_ns is not None}
     args |= {name: _joined(names) for name, names in hit.items()}
-    return Slice(event.what, window.from_ns, window.to_ns, args)
+    return TraceSlice(event.what, window.from_ns, window.to_ns, args)
 
 
 def _joined(names: Iterable[str | tuple[str, str]]) -> str:
     return ", ".join(name if isinstance(name, str) else "–".join(name) for name in names)
 
 
-def _clients(run: Recorded) -> Iterator[tuple[str, list[Slice]]]:
-    slices: dict[str, list[Slice]] = {name: [] for name in run.config.user_names}
+def _clients(run: Recorded) -> Iterator[tuple[str, list[TraceSlice]]]:
+    slices: dict[str, list[TraceSlice]] = {name: [] for name in run.config.user_names}
     for op in records(run.ops):
         told = {name: op[name] for name in _TOLD if not _is_missing(op[name])}
         args = {"outcome": op["outcome"], "key": op["key"], "section": op["section"], **told}
         slices.setdefault(op["client"], []).append(
-            Slice(f"{op['f']} {op['outcome']}", op["invoke_ns"], op["complete_ns"], args)
+            TraceSlice(f"{op['f']} {op['outcome']}", op["invoke_ns"], op["complete_ns"], args)
         )
     for one in records(run.sections):
         start_ns, end_ns, deadline_ns = one["start_ns"], one["end_ns"], one["deadline_min_ns"]
         args = {"key": one["key"], "section": one["section"], "ended": one["ended"]}
         args |= {} if _is_missing(one["validity_ms"]) else {"validity_ms": one["validity_ms"]}
         own = slices.setdefault(one["client"], [])
-        own.append(Slice(f"in {one['key']} #{one['section']}", start_ns, end_ns, args))
+        own.append(TraceSlice(f"in {one['key']} #{one['section']}", start_ns, end_ns, args))
         if start_ns <= deadline_ns < end_ns:
-            own.append(Slice("lease over", deadline_ns, None, args))
+            own.append(TraceSlice("lease over", deadline_ns, None, args))
     yield from slices.items()
 
 
-def _nodes(run: Recorded, found: Iterable[Window]) -> Iterator[tuple[str, list[Slice]]]:
-    tracks: dict[tuple[str, str], list[Slice]] = {(node, ""): [] for node in run.config.node_names}
+def _nodes(run: Recorded, found: Iterable[Window]) -> Iterator[tuple[str, list[TraceSlice]]]:
+    tracks: dict[tuple[str, str], list[TraceSlice]] = {(node, ""): [] for node in run.config.node_names}
     for window in found:
         for node in window.event.hit_nodes:
             tracks.setdefault((node, ""), []).append(_fault(window))
@@ -190,17 +190,17 @@ def _nodes(run: Recorded, found: Iterable[Window]) -> Iterator[tuple[str, list[S
             args = {"value": "" if _is_missing(held["value"]) else held["value"], "ended": held["ended"]}
             name = args["value"] or held["key"]
             tracks.setdefault((held["node"], held["key"]), []).append(
-                Slice(name, held["from_max_ns"], max(held["from_max_ns"], held["to_min_ns"]), args)
+                TraceSlice(name, held["from_max_ns"], max(held["from_max_ns"], held["to_min_ns"]), args)
             )
     for (node, key), slices in sorted(tracks.items()):
         yield f"{node} {key}".rstrip(), slices
 
 
-def _requests(wire: Wire) -> tuple[dict[str, list[Slice]], dict[str, list[Slice]]]:
+def _requests(wire: Wire) -> tuple[dict[str, list[TraceSlice]], dict[str, list[TraceSlice]]]:
     """What clients asked: by link, each request until it was sent on, and its reply until that was; by node, what it
     did meanwhile. What was lost, or never answered, has no end."""
-    on_links: dict[str, list[Slice]] = {}
-    on_nodes: dict[str, list[Slice]] = {}
+    on_links: dict[str, list[TraceSlice]] = {}
+    on_nodes: dict[str, list[TraceSlice]] = {}
     names = ("client", "node", "by", "command", "keys", "arguments", "reply", *_WAY)
     columns = (wire.requests[name].to_pylist() for name in names)
     for number, (client, node, by, command, keys, arguments, reply, *way) in enumerate(zip(*columns, strict=True)):
@@ -210,27 +210,27 @@ def _requests(wire: Wire) -> tuple[dict[str, list[Slice]], dict[str, list[Slice]
         there, back = 2 * number + 1, 2 * number + 2
         name, args = " ".join([command, *keys]), {"arguments": " ".join(arguments)}
         on_link = on_links.setdefault(f"{client} to {node}", [])
-        on_link.append(Slice(name, asked_ns, arrived_ns, args, leads_on=None if arrived_ns is None else there))
+        on_link.append(TraceSlice(name, asked_ns, arrived_ns, args, leads_on=None if arrived_ns is None else there))
         if arrived_ns is not None:
             args |= {"client": client, "reply": reply or ""}
             on_node = on_nodes.setdefault(f"{node} requests", [])
             leads_on = None if answered_ns is None else back
-            on_node.append(Slice(f"{client}: {name}", arrived_ns, answered_ns, args, there, leads_on))
+            on_node.append(TraceSlice(f"{client}: {name}", arrived_ns, answered_ns, args, there, leads_on))
         if answered_ns is not None:
-            on_link.append(Slice((reply or "")[:_SHOWN], answered_ns, returned_ns, {"to": name}, reached_by=back))
+            on_link.append(TraceSlice((reply or "")[:_SHOWN], answered_ns, returned_ns, {"to": name}, reached_by=back))
     return on_links, on_nodes
 
 
-def _overlaps(run: Recorded) -> Iterator[tuple[str, list[Slice]]]:
+def _overlaps(run: Recorded) -> Iterator[tuple[str, list[TraceSlice]]]:
     """Both clients were inside from the later one's grant to the first one's end."""
     pairs = pairs_beyond(run.sections, run.permits, MOST_OVERLAPS)
     involved = np.unique(np.concatenate([pairs.earlier, pairs.later]))
     at = dict(zip(involved.tolist(), records(run.sections.iloc[involved]), strict=True))
-    by_blame: dict[str, list[Slice]] = {}
+    by_blame: dict[str, list[TraceSlice]] = {}
     for earlier, later, blame in zip(pairs.earlier.tolist(), pairs.later.tolist(), pairs.blame.tolist(), strict=True):
         one, other = at[earlier], at[later]
         name = f"{one['key']}: {one['client']} #{one['section']} and {other['client']} #{other['section']}"
-        both = Slice(name, other["start_ns"], min(one["end_ns"], other["end_ns"]), {"blame": BLAMES[blame]})
+        both = TraceSlice(name, other["start_ns"], min(one["end_ns"], other["end_ns"]), {"blame": BLAMES[blame]})
         by_blame.setdefault(BLAMES[blame], []).append(both)
     yield from by_blame.items()
 
