@@ -18,12 +18,12 @@ import msgspec
 from fencepost.errors import UsageError
 from fencepost.history import FaultEvent
 from harness.export.formats import Choice, keys_of
-from harness.export.mutex import Step, mutex_steps
+from harness.export.mutex import MutexStep, mutex_steps
 from harness.history.recorded import Recorded
 
 _ENTERED, _RELEASED, _CALLED, _CAME_BACK = range(4)
 """The order of what has the same time. A section includes its end: who enters at that time is in before it is over."""
-_Event = tuple[int, int, str, Step | FaultEvent]
+_Event = tuple[int, int, str, MutexStep | FaultEvent]
 """When; its place among what has the same time; `:type`, or what a fault did; and whose it is."""
 _NEMESIS: Final = {"injected": "start", "undone": "undo", "healed": "stop"}
 
@@ -51,7 +51,7 @@ def write(run: Recorded, choice: Choice) -> Iterator[bytes]:
         yield f"{head}, {tail}}}\n".encode()
 
 
-def _events(step: Step) -> Iterator[_Event]:
+def _events(step: MutexStep) -> Iterator[_Event]:
     if step.f == "release":
         yield step.invoke_ns, _RELEASED, "invoke", step
         yield step.invoke_ns, _RELEASED, step.outcome, step

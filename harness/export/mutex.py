@@ -20,7 +20,7 @@ from harness.history.recorded import Recorded
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MutexStep:
     """One acquire or release of one life of one client.
 
     `outcome`: `info` for a release that never came, because its client was killed or cut off inside: the lock comes
@@ -39,7 +39,7 @@ class Step:
     reentry: bool = False
 
 
-def mutex_steps(run: Recorded, choice: Choice, name: str) -> Iterator[Step]:
+def mutex_steps(run: Recorded, choice: Choice, name: str) -> Iterator[MutexStep]:
     """The steps of the run: the granted sections by start, each with its end, then the acquires without a grant.
 
     A section whose lease was over before it began has no certain (or possible) window, and no steps. `name`: of the
@@ -60,10 +60,10 @@ def mutex_steps(run: Recorded, choice: Choice, name: str) -> Iterator[Step]:
         until_ns = min(row["end_ns"], row[limit])
         if until_ns < start_ns:
             continue
-        yield Step("acquire", *owner, key, section, "ok", invoked[*owner, section], start_ns, reentry)
+        yield MutexStep("acquire", *owner, key, section, "ok", invoked[*owner, section], start_ns, reentry)
         left: Outcome = "ok" if row["ended"] == "release" else "info"
-        yield Step("release", *owner, key, section, left, until_ns, until_ns)
+        yield MutexStep("release", *owner, key, section, left, until_ns, until_ns)
     for op in acquires:
         if op["outcome"] != "ok":
             same = op["client"], op["life"], op["key"], op["section"], op["outcome"]
-            yield Step("acquire", *same, op["invoke_ns"], op["complete_ns"])
+            yield MutexStep("acquire", *same, op["invoke_ns"], op["complete_ns"])

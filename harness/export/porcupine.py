@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from harness.export.formats import Choice, keys_of
-from harness.export.mutex import Step, mutex_steps
+from harness.export.mutex import MutexStep, mutex_steps
 from harness.history.recorded import Recorded
 
 NEVER: Final = 2**62
@@ -30,7 +30,7 @@ def write(run: Recorded, choice: Choice) -> Iterator[bytes]:
         yield msgspec.json.encode(line) + b"\n"
 
 
-def _operation(step: Step, origin_ns: int) -> dict[str, object]:
+def _operation(step: MutexStep, origin_ns: int) -> dict[str, object]:
     """`kind`: a `fail` or an `info` is an acquire that was refused, or never answered."""
     call, back = 2 * (step.invoke_ns - origin_ns), 2 * (step.complete_ns - origin_ns)
     if step.f == "release":
