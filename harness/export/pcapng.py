@@ -154,7 +154,7 @@ def _resp(value: Any, simple: Iterable[str] = ("OK", "PONG", "QUEUED")) -> bytes
 # -- TCP -------------------------------------------------------------------------------------------------------------
 
 
-class _Side:
+class _TcpConversation:
     """A TCP conversation between two addresses, and how far each of its streams is."""
 
     def __init__(self, interface: int, dialler: bytes, dialled: bytes, port: int) -> None:
@@ -182,7 +182,9 @@ class _Side:
             yield self.packet(at_ns, _PSH | _ACK, to_server=to_server, said=part, note="" if at else note)
 
 
-def _sides(links: list[LinkKey], connections: Iterable[Mapping[str, Any]]) -> dict[int, tuple[_Side, _Side]]:
+def _sides(
+    links: list[LinkKey], connections: Iterable[Mapping[str, Any]]
+) -> dict[int, tuple[_TcpConversation, _TcpConversation]]:
     """The two sides of each connection, by its number."""
     interfaces = {link: 2 * number for number, link in enumerate(links)}
     at = {name: address for address, name in _hosts(links)}
@@ -191,13 +193,15 @@ def _sides(links: list[LinkKey], connections: Iterable[Mapping[str, Any]]) -> di
         client, node, interface = row["client"], row["node"], interfaces[row["client"], row["node"]]
         port = _FIRST_PORT + row["connection"] % ((1 << 16) - _FIRST_PORT)
         found[row["connection"]] = (
-            _Side(interface, at[client], at[f"{node}.proxy"], port),
-            _Side(interface + 1, at[f"{client}.proxy"], at[node], port),
+            _TcpConversation(interface, at[client], at[f"{node}.proxy"], port),
+            _TcpConversation(interface + 1, at[f"{client}.proxy"], at[node], port),
         )
     return found
 
 
-def _turn(at_ns: int, what: int, row: Mapping[str, Any], client_side: _Side, node_side: _Side) -> Iterator[bytes]:
+def _turn(
+    at_ns: int, what: int, row: Mapping[str, Any], client_side: _TcpConversation, node_side: _TcpConversation
+) -> Iterator[bytes]:
     """A connection is opened, or closed by one of its ends."""
     if what == _CLIENT_CLOSED:
         yield client_side.packet(at_ns, _FIN | _ACK, to_server=True)
