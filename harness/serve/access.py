@@ -35,7 +35,7 @@ A_RUN_S_FILE: Final = (
 own, which reads nothing here and reaches nothing anywhere."""
 
 
-class Access:
+class Gate:
     """The token, and the addresses under which the server is known."""
 
     def __init__(self, token: str, port: int) -> None:
@@ -43,7 +43,7 @@ class Access:
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
 
     @classmethod
-    def fresh(cls, port: int) -> Access:
+    def fresh(cls, port: int) -> Gate:
         return cls(secrets.token_urlsafe(24), port)
 
     @property

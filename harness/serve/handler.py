@@ -13,7 +13,7 @@ from tornado.web import HTTPError, RequestHandler
 
 from fencepost.boundary import say_error, unexpected
 from fencepost.errors import FencepostError, UsageError
-from harness.serve.access import HEADERS, OUR_PAGE, Access
+from harness.serve.access import HEADERS, OUR_PAGE, Gate
 from harness.serve.campaigns import Campaigns
 from harness.serve.files import run_named
 from harness.serve.findings_so_far import FindingsSoFar
@@ -26,7 +26,7 @@ class Shared:
 
     index: Index
     campaigns: Campaigns
-    access: Access
+    access: Gate
     reader: ThreadPoolExecutor
     findings: FindingsSoFar
 

@@ -20,7 +20,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application
 
 from fencepost.errors import UsageError
-from harness.serve.access import A_RUN_S_FILE, Access
+from harness.serve.access import A_RUN_S_FILE, Gate
 from harness.serve.beside import two_runs_page
 from harness.serve.campaigns import Campaigns
 from harness.serve.choice import ON_A_PAGE, Choice
@@ -51,7 +51,7 @@ async def serve(index: Index, campaigns: Campaigns, port: int, ready: Callable[[
             f"--port {port} cannot be used ({error.strerror}); choose another one, or leave it out"
         ) from None
     port = sockets[0].getsockname()[1]
-    access = Access.fresh(port)
+    access = Gate.fresh(port)
     with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as judge:
         shared = Shared(index, campaigns, access, reader, FindingsSoFar(judge))
         server = HTTPServer(_application(shared))
