@@ -13,7 +13,7 @@ ON_A_PAGE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RunFilter:
     """What was asked for; an empty text asks for nothing. `page`: counted from 1."""
 
     lock: str = ""
@@ -23,7 +23,7 @@ class Choice:
     page: int = 1
 
     @classmethod
-    def read(cls, argument: Callable[[str], str]) -> Choice:
+    def read(cls, argument: Callable[[str], str]) -> RunFilter:
         """`argument`: the value that the address gives to a name, or an empty text."""
         page = argument("page")
         number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 1

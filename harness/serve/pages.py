@@ -12,7 +12,7 @@ from harness.checkers.judge import recorded_verdict
 from harness.report.html import render
 from harness.report.wording import blame, headline, promises
 from harness.serve.campaigns import CampaignListed
-from harness.serve.choice import ON_A_PAGE, Choice
+from harness.serve.choice import ON_A_PAGE, RunFilter
 from harness.serve.files import files_of
 from harness.serve.index import JUDGED, UNREAD, RunSummary, summary_of
 from harness.serve.under_way import UNDER_WAY, is_under_way
@@ -24,7 +24,7 @@ def list_page(
     root: str,
     results: Path,
     runs: Sequence[RunSummary],
-    choice: Choice,
+    choice: RunFilter,
     campaigns: Sequence[CampaignListed] = (),
     documents: Sequence[str] = (),
 ) -> str:

@@ -23,7 +23,7 @@ from fencepost.errors import UsageError
 from harness.serve.access import A_RUN_S_FILE, Gate
 from harness.serve.beside import two_runs_page
 from harness.serve.campaigns import Campaigns
-from harness.serve.choice import ON_A_PAGE, Choice
+from harness.serve.choice import ON_A_PAGE, RunFilter
 from harness.serve.files import file_named, write_zip
 from harness.serve.findings_so_far import FindingsSoFar
 from harness.serve.handler import Handler, Shared, found
@@ -87,10 +87,10 @@ def _application(shared: Shared) -> Application:
 
 class _List(Handler):
     async def get(self) -> None:
-        choice = Choice.read(lambda name: self.get_query_argument(name, ""))
+        choice = RunFilter.read(lambda name: self.get_query_argument(name, ""))
         self.finish(await self.read(self._page, choice))
 
-    def _page(self, choice: Choice) -> str:
+    def _page(self, choice: RunFilter) -> str:
         index, campaigns = self.shared.index, self.shared.campaigns
         runs = with_those_under_way(index.runs(most=ON_A_PAGE), index.results)
         self.shared.reader.submit(_read_on, index, self.shared.reader)

@@ -21,7 +21,7 @@ import pytest
 from cluster.waiting import becomes_true
 from fencepost.files import open_regular
 from harness.checkers.judge import judge_folder
-from harness.serve.choice import ON_A_PAGE, Choice
+from harness.serve.choice import ON_A_PAGE, RunFilter
 from harness.serve.index import UNREAD, Index, RunSummary, summary_of
 from harness.serve.pages import list_page
 from harness.store.manifest import write_manifest
@@ -278,7 +278,7 @@ def test_five_thousand_known_runs_are_listed_in_less_than_a_second(tmp_path: Pat
         known[path.name] = (path.stat().st_mtime_ns, summary)
     kept.write_bytes(msgspec.json.encode({"schema": (2, VERDICT_SCHEMA), "runs": known}))
     began_s = time.process_time()
-    page = list_page("/token/", results, Index(results, kept).runs(), Choice(lock="redlock"))
+    page = list_page("/token/", results, Index(results, kept).runs(), RunFilter(lock="redlock"))
     assert time.process_time() - began_s < 1
     assert "5000 runs, newest first" in page
     assert page.count("redlock, ") == ON_A_PAGE
@@ -320,7 +320,7 @@ def test_of_many_runs_nobody_knows_the_first_page_reads_the_newest_and_the_other
     runs = index.runs(most=ON_A_PAGE)
     assert len(opened) == 4 * ON_A_PAGE
     assert [run.verdict for run in runs] == ["unknown"] * ON_A_PAGE + [UNREAD] * 60
-    page = list_page("/token/", results, runs, Choice())
+    page = list_page("/token/", results, runs, RunFilter())
     assert page.count("redlock, partition") == ON_A_PAGE
     assert "60 of them are still being read" in page
     assert not kept.exists(), "what is known of a part would be taken for all"
@@ -388,11 +388,11 @@ def test_an_index_that_cannot_be_used_is_made_anew(content: bytes, tmp_path: Pat
 
 def test_pages_hold_a_hundred_runs_and_lead_to_each_other() -> None:
     run = msgspec.convert({"name": "r", "when": "2026-01-01T00:00:00Z", "verdict": "valid", "lock": "a b"}, RunSummary)
-    choice = Choice(lock="a b", page=2)
+    choice = RunFilter(lock="a b", page=2)
     assert len(choice.on_page([run] * (ON_A_PAGE + 5))) == 5
     assert choice.at(1) == "?lock=a+b&page=1"
     for page in ("", "0", "-1", "x", "²", "9" * 5000):
-        assert Choice.read(lambda name, page=page: page if name == "page" else "") == Choice()  # type: ignore[misc]
+        assert RunFilter.read(lambda name, page=page: page if name == "page" else "") == RunFilter()  # type: ignore[misc]
 
 
 def test_a_port_that_is_taken_is_told_in_one_line(served: Served) -> None:
