@@ -15,7 +15,7 @@ from harness.campaign.folder import Campaign, RunLine, read_campaign, read_run_l
 from harness.campaign.grid import Cell as GridCell
 from harness.campaign.record import in_words
 from harness.campaign.statistics import Rate, rate
-from harness.serve.shown import Cell, Shown
+from harness.serve.shown import Cell, LiveMessage
 from harness.store.held import is_held
 
 _NEWEST: Final = 8
@@ -33,12 +33,12 @@ class CampaignSoFar:
         """Whether nobody is at work on it: it is finished, or was interrupted."""
         return not is_held(self.path)
 
-    def look(self) -> Shown:
+    def look(self) -> LiveMessage:
         """Raises UsageError if it cannot be read."""
         campaign, lines = read_campaign(self.path), read_run_lines(self.path)
         made = [line for line in lines if line.is_final]
         planned = campaign.grid.run_count
-        return Shown(
+        return LiveMessage(
             texts={
                 "state": self._state(campaign, lines, len(made)),
                 "violations": count(sum(line.verdict == "violation" for line in lines)),

@@ -15,7 +15,7 @@ from harness.serve.access import LIVE_PAGE
 from harness.serve.handler import Handler
 from harness.serve.live_pages import SCRIPT, campaign_live_page, end_of_campaign, end_of_run, run_live_page, unreadable
 from harness.serve.run_so_far import RunSoFar
-from harness.serve.shown import End, Shown
+from harness.serve.shown import End, LiveMessage
 from harness.store.run_folder import RunFolder
 
 _LOOK_EVERY_S: Final = 0.5
@@ -42,7 +42,7 @@ class LiveCampaignPage(_LivePage):
 class _Events(Handler):
     """A stream of `shown`, each time that something changed, and one `end`."""
 
-    async def follow(self, look: Callable[[], tuple[bool, Shown]], end: Callable[[], End]) -> None:
+    async def follow(self, look: Callable[[], tuple[bool, LiveMessage]], end: Callable[[], End]) -> None:
         """`look`: whether nothing more will come, and what to show; raises UsageError if it cannot be read. `end`: what
         became of it."""
         self.set_header("Content-Type", "text/event-stream; charset=utf-8")

@@ -19,7 +19,7 @@ from fencepost.text import plural, printable
 from harness.config import RunConfig
 from harness.history.fault_windows import FOREVER_NS, longest_windows
 from harness.report.wording import blame
-from harness.serve.shown import Cell, Chart, Shown
+from harness.serve.shown import Cell, Chart, LiveMessage
 from harness.serve.under_way import has_ended, is_under_way
 from harness.store.run_folder import RunFolder, client_logs
 from harness.verdict import Finding
@@ -80,7 +80,7 @@ class RunSoFar:
             return (path / "verdict.json").exists() and (path / "report.html").exists()
         return True
 
-    def look(self, findings: Sequence[Finding]) -> Shown:
+    def look(self, findings: Sequence[Finding]) -> LiveMessage:
         """Read what is new. Raises UsageError if it cannot be understood."""
         self._config = config = self._config or self.folder.read_config()
         timeline = self.folder.read_timeline()
@@ -91,7 +91,7 @@ class RunSoFar:
         windows = longest_windows(self._events)
         in_force = [event for event, _, end_ns in windows if end_ns == FOREVER_NS]
         sections = self._per_second.total()
-        return Shown(
+        return LiveMessage(
             texts={
                 "state": self._state(timeline, elapsed_s, total_s),
                 "sections": f"{sections:,}",

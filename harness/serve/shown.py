@@ -28,7 +28,7 @@ class Chart(msgspec.Struct, frozen=True):
     faults: Sequence[tuple[float, float | None, str]]
 
 
-class Shown(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class LiveMessage(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """`texts`: by place. `share`: of the whole that is done, from 0 to 1. `rows`: by place, of a table or a list."""
 
     texts: Mapping[str, str]
