@@ -56,7 +56,7 @@ class RunSummary(msgspec.Struct, frozen=True):
         return text.casefold() in "\n".join(fields).casefold()
 
 
-class _Kept(msgspec.Struct):
+class _KnownRuns(msgspec.Struct):
     """What is known of each run, by its name: when its folder had changed, in ns, and the summary."""
 
     schema: tuple[int, int] = _SCHEMA
@@ -115,7 +115,7 @@ class Index:
     def _keep(self) -> None:
         with suppress(OSError):  # the next start takes longer, and nothing is lost
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._file, msgspec.json.encode(_Kept(runs=self._known)))
+            write_whole(self._file, msgspec.json.encode(_KnownRuns(runs=self._known)))
 
 
 def _changed_ns(path: Path) -> int | None:
@@ -133,7 +133,7 @@ def _changed_ns(path: Path) -> int | None:
 
 def _read(kept: Path) -> dict[str, tuple[int, RunSummary]]:
     try:
-        known = read_json(kept, _Kept)
+        known = read_json(kept, _KnownRuns)
     except UsageError:  # there is none, or it is from another version
         return {}
     return known.runs if known.schema == _SCHEMA else {}
