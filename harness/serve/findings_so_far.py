@@ -22,7 +22,7 @@ _LOOK_EVERY_S: Final = 1.0
 
 
 @dataclass(slots=True)
-class _Known:
+class _SoFar:
     findings: Sequence[Finding] = ()
     job: Future[Sequence[Finding]] | None = None
     next_s: float = 0.0
@@ -33,12 +33,12 @@ class FindingsSoFar:
 
     def __init__(self, judge: ThreadPoolExecutor) -> None:
         self._judge = judge
-        self._known: dict[Path, _Known] = {}
+        self._known: dict[Path, _SoFar] = {}
         self._free_s = 0.0
 
     def latest(self, run: Path) -> Sequence[Finding]:
         """What the last look found, at once; a new look begins if it is time for one."""
-        known = self._known.setdefault(run, _Known())
+        known = self._known.setdefault(run, _SoFar())
         if known.job is not None and known.job.done():
             known.findings = known.job.result()
             known.job = None
@@ -49,7 +49,7 @@ class FindingsSoFar:
     def forget(self, run: Path) -> None:
         self._known.pop(run, None)
 
-    def _look(self, run: Path, known: _Known) -> Sequence[Finding]:
+    def _look(self, run: Path, known: _SoFar) -> Sequence[Finding]:
         # Judging imports pandas, which takes a second; a server whose live pages nobody opens does without.
         from harness.checkers.judge import judge_so_far
 
