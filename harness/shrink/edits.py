@@ -82,7 +82,7 @@ def squeezed(schedule: Schedule, longest_ms: int) -> Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class FaultNames:
     """Names that a fault hits, some of which may be removed. `field`: of its `Targets`. `place`: which of a link's two
     names, None for a list."""
 
@@ -92,7 +92,7 @@ class Names:
     names: tuple[str, ...]
 
 
-def targets(schedule: Schedule) -> Iterator[Names]:
+def targets(schedule: Schedule) -> Iterator[FaultNames]:
     """The names that each fault hits, if there is more than one. A fault that is aimed when it is injected names the
     candidates rather than the victims; it is left unchanged."""
     for planned in schedule.faults:
@@ -106,10 +106,10 @@ def targets(schedule: Schedule) -> Iterator[Names]:
             ("links", 0, (client for client, _ in hit.links)),
         ):
             if len(names := tuple(dict.fromkeys(found))) > 1:
-                yield Names(planned.id, field, place, names)
+                yield FaultNames(planned.id, field, place, names)
 
 
-def hitting(schedule: Schedule, whom: Names, names: Collection[str]) -> Schedule:
+def hitting(schedule: Schedule, whom: FaultNames, names: Collection[str]) -> Schedule:
     """The schedule in which that fault hits only these names."""
 
     def reduced(planned: Planned) -> Planned:

@@ -16,7 +16,18 @@ from typing import Final
 from fencepost.errors import FencepostError
 from harness.replay.violation import Moment
 from harness.shrink.ddmin import ddmin, least
-from harness.shrink.edits import Names, Stretch, hitting, only, shortened, squeezed, stretches, targets, until, window
+from harness.shrink.edits import (
+    FaultNames,
+    Stretch,
+    hitting,
+    only,
+    shortened,
+    squeezed,
+    stretches,
+    targets,
+    until,
+    window,
+)
 from harness.shrink.trials import EnoughError, Reason, Tally, Trials
 from nemesis.schedule import Schedule
 
@@ -143,7 +154,7 @@ def _spare(trials: Trials) -> None:
         ddmin(whom.names, partial(_shows_hitting, trials, _best(trials), whom))
 
 
-def _shows_hitting(trials: Trials, schedule: Schedule, whom: Names, names: Sequence[str]) -> bool:
+def _shows_hitting(trials: Trials, schedule: Schedule, whom: FaultNames, names: Sequence[str]) -> bool:
     return bool(names) and trials.shows(hitting(schedule, whom, names))
 
 
