@@ -19,7 +19,7 @@ from harness.report.progress import Progress
 from harness.run.scheduled import Prepared
 from harness.run.setup import Setup
 from harness.session import new_folder, record_run
-from harness.shrink.trials import EnoughError, Played
+from harness.shrink.trials import EnoughError, TrialOutcome
 from harness.store.run_folder import RunFolder
 from harness.store.tables import load_recorded
 from nemesis.schedule import Schedule
@@ -42,7 +42,7 @@ class Player:
     showed: dict[bytes, RunFolder] = field(default_factory=dict)
     """The last run that showed the violation, by schedule: for the best schedule so far and for the current one."""
 
-    def __call__(self, schedule: Schedule, told: str) -> Played:
+    def __call__(self, schedule: Schedule, told: str) -> TrialOutcome:
         """Make one run. A run that breaks off says nothing about the schedule and is repeated. Raises FencepostError
         after three in a row, and EnoughError if the user asked to stop."""
         broke = 0
@@ -71,19 +71,19 @@ class Player:
         config = msgspec.structs.replace(self.setup.config, duration_ms=schedule.duration_ms)
         return Prepared(replace(self.setup, config=config), schedule)
 
-    def _judged(self, schedule: Schedule, folder: RunFolder) -> Played:
+    def _judged(self, schedule: Schedule, folder: RunFolder) -> TrialOutcome:
         run = load_recorded(folder)
         if run.timeline.interrupted:
             raise EnoughError("interrupted")
         finding = self.kind.among(judge(run, [self.kind.checker]))
         if finding is None:
-            return Played(False)
+            return TrialOutcome(False)
         best = self.best()
         before, kept = self.showed, {best.to_bytes()} if best else set()
         self.showed = {key: old for key, old in before.items() if key in kept} | {schedule.to_bytes(): folder}
         for old in before.values():
             self._delete_unless_kept(old)
-        return Played(True, moments_of(run, finding)[:1])
+        return TrialOutcome(True, moments_of(run, finding)[:1])
 
     def _delete_unless_kept(self, folder: RunFolder) -> None:
         if folder not in self.showed.values():

@@ -28,7 +28,7 @@ class EnoughError(Exception):
         self.reason: Reason = reason
 
 
-class Played(NamedTuple):
+class TrialOutcome(NamedTuple):
     """The outcome of one play: whether it showed the violation, and when."""
 
     seen: bool
@@ -38,7 +38,7 @@ class Played(NamedTuple):
 class Play(Protocol):
     """Runs a schedule once. Raises EnoughError if the user asked to stop, and FencepostError if it cannot be run."""
 
-    def __call__(self, schedule: Schedule, told: str) -> Played: ...
+    def __call__(self, schedule: Schedule, told: str) -> TrialOutcome: ...
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -127,7 +127,7 @@ class Trials:
         self.told(line)
         return shows
 
-    def _play(self, schedule: Schedule, number: str, so_far: Tally) -> Played:
+    def _play(self, schedule: Schedule, number: str, so_far: Tally) -> TrialOutcome:
         began = self.clock()
         played = self.play(schedule, f"attempt {number}, {self.step}" + (f", {so_far} so far" if so_far.made else ""))
         # The slowest recent run, because a machine's speed varies.

@@ -18,7 +18,7 @@ from harness.replay.violation import Kind, Moment
 from harness.run.scheduled import Prepared
 from harness.run.setup import Setup
 from harness.shrink.play import Player
-from harness.shrink.trials import EnoughError, Played
+from harness.shrink.trials import EnoughError, TrialOutcome
 from harness.store.append_log import AppendLog
 from harness.store.manifest import recording
 from harness.store.run_folder import RunFolder
@@ -84,14 +84,14 @@ def folders(scratch: Path) -> set[str]:
 def test_a_play_that_shows_it_returns_when_and_keeps_its_folder(plays: list[Record], tmp_path: Path) -> None:
     plays += [overlap]
     one = player(tmp_path)
-    assert one(ONE, "") == Played(True, (Moment(pytest.approx(1, abs=0.1), pytest.approx(101, abs=0.1)),))
+    assert one(ONE, "") == TrialOutcome(True, (Moment(pytest.approx(1, abs=0.1), pytest.approx(101, abs=0.1)),))
     assert folders(tmp_path) == {one.showed[ONE.to_bytes()].name}
     assert one.showed[ONE.to_bytes()].read_config().duration_ms == 1_000
 
 
 def test_a_play_that_does_not_show_it_leaves_nothing(plays: list[Record], tmp_path: Path) -> None:
     plays += [nothing]
-    assert player(tmp_path)(ONE, "") == Played(False)
+    assert player(tmp_path)(ONE, "") == TrialOutcome(False)
     assert folders(tmp_path) == set()
 
 

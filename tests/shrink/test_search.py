@@ -10,7 +10,7 @@ import pytest
 from fencepost.errors import BrokenEnvironmentError
 from harness.replay.violation import Moment
 from harness.shrink.search import search
-from harness.shrink.trials import EnoughError, Played, Tally, Trials
+from harness.shrink.trials import EnoughError, Tally, TrialOutcome, Trials
 from nemesis.schedule import Planned, Schedule
 from tests.shrink.schedules import crash, partition, pause_inside, schedule, times
 
@@ -24,10 +24,10 @@ class World:
         self.now_s = 0.0
         self.plays = 0
 
-    def __call__(self, schedule: Schedule, told: str) -> Played:
+    def __call__(self, schedule: Schedule, told: str) -> TrialOutcome:
         self.plays += 1
         self.now_s += schedule.duration_ms / 1e3 + 3
-        return Played(self._rng.random() < self._chance(schedule))
+        return TrialOutcome(self._rng.random() < self._chance(schedule))
 
     def trials(self, limit_s: float = 600) -> Trials:
         return Trials(self, 2, 3, ends_at=limit_s, clock=lambda: self.now_s)
@@ -124,7 +124,7 @@ def test_ctrl_c_leaves_the_best_so_far_unconfirmed() -> None:
     world = World(a_long_pause_behind_a_cut_of_one_link)
     trials = world.trials()
 
-    def play(schedule: Schedule, told: str) -> Played:
+    def play(schedule: Schedule, told: str) -> TrialOutcome:
         if world.plays == 9:
             raise EnoughError("interrupted")
         return world(schedule, told)
@@ -143,7 +143,7 @@ def test_when_runs_no_longer_succeed_the_best_so_far_is_kept(plays: int) -> None
     world = World(a_long_pause_behind_a_cut_of_one_link)
     trials = world.trials(limit_s=3_600)
 
-    def play(schedule: Schedule, told: str) -> Played:
+    def play(schedule: Schedule, told: str) -> TrialOutcome:
         if world.plays == plays or "confirmation" in told:
             raise BrokenEnvironmentError("the disk is full")
         return world(schedule, told)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.shrink.trials import EnoughError, Played, Tally, Trials, Try
+from harness.shrink.trials import EnoughError, Tally, TrialOutcome, Trials, Try
 from nemesis.schedule import Schedule
 from tests.shrink.schedules import crash, schedule
 
@@ -24,10 +24,10 @@ class Answers:
         self.now_s = 0.0
         self.plays = 0
 
-    def __call__(self, schedule: Schedule, told: str) -> Played:
+    def __call__(self, schedule: Schedule, told: str) -> TrialOutcome:
         self.plays += 1
         self.now_s += schedule.duration_ms / 1e3 + 3
-        return Played(next(self._outcomes))
+        return TrialOutcome(next(self._outcomes))
 
     def clock(self) -> float:
         return self.now_s
