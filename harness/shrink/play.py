@@ -28,7 +28,7 @@ _BREAKS_IN_A_ROW: Final = 3
 
 
 @dataclass(slots=True)
-class Player:
+class TrialPlayer:
     """`harness.shrink.trials.Play`: each play is a run with a folder in `scratch`. `heading`: the text above its
     progress. `best`: the best schedule so far."""
 

@@ -25,7 +25,7 @@ from harness.run.prepare import prepare, remove_leftovers
 from harness.run.scheduled import Prepared
 from harness.session import judge_and_draw, say_what_is_missing, setup_in_words
 from harness.shrink.edits import until
-from harness.shrink.play import Player
+from harness.shrink.play import TrialPlayer
 from harness.shrink.search import Found, search
 from harness.shrink.trials import Reason, Tally, Trials, Try
 from harness.shrink.wording import not_again, remained, size, tried
@@ -130,7 +130,7 @@ def _searched(
         Interruption().watch() as interruption,
         more_runs_follow(),
     ):
-        player = Player(
+        player = TrialPlayer(
             prepared.setup, kind, state.path, heading, lambda: trials.best, lambda: bool(interruption), out
         )  # fmt: skip
         ends_at = time.monotonic() + wanted.limit_s

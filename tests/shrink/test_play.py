@@ -17,7 +17,7 @@ from harness.config import RunConfig
 from harness.replay.violation import Kind, Moment
 from harness.run.scheduled import Prepared
 from harness.run.setup import Setup
-from harness.shrink.play import Player
+from harness.shrink.play import TrialPlayer
 from harness.shrink.trials import EnoughError, TrialOutcome
 from harness.store.append_log import AppendLog
 from harness.store.manifest import recording
@@ -69,12 +69,12 @@ def plays(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     return coming
 
 
-def player(folder: Path, best: Schedule | None = None) -> Player:
+def player(folder: Path, best: Schedule | None = None) -> TrialPlayer:
     redis = ServerProgram(folder, "redis", "7")
     spec = ClusterSpec(redis, redis, ToxiproxyProgram(folder, "2"), ("n1",), ("c1",))
     setup = Setup(RunConfig(seed=1, lock="redlock"), spec, Site("process"))
     kind = Kind("exclusion", "overlap", "lock")
-    return Player(setup, kind, folder, lambda *_: "", lambda: best, lambda: False, Console(quiet=True))
+    return TrialPlayer(setup, kind, folder, lambda *_: "", lambda: best, lambda: False, Console(quiet=True))
 
 
 def folders(scratch: Path) -> set[str]:
