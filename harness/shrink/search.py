@@ -45,7 +45,7 @@ _LONGEST_STRETCHES_TTLS: Final = (0.25, 1.5, 3.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Smallest:
     """The result of the search. `schedule`: the smallest one, None if not even the whole schedule showed the violation.
     `confirmed`: how often the confirmation runs showed it, None if there were none. `ended`: why the search stopped
     early, None if it found nothing smaller."""
@@ -55,14 +55,14 @@ class Found:
     ended: Reason | None
 
 
-def search(whole: Schedule, moments: Sequence[Moment], trials: Trials) -> Found:
+def search(whole: Schedule, moments: Sequence[Moment], trials: Trials) -> Smallest:
     """Find a smaller schedule that shows the violation. `moments`: when the recorded violations happened, if known.
 
     If runs start to fail, returns the best so far; raises FencepostError if there is none."""
     ended: Reason | None = None
     try:
         if not _comes_again(whole, moments, trials):
-            return Found(None, None, None)
+            return Smallest(None, None, None)
         _shrink(trials)
     except EnoughError as enough:
         ended = enough.reason
@@ -71,7 +71,7 @@ def search(whole: Schedule, moments: Sequence[Moment], trials: Trials) -> Found:
             raise
         ended = "broken"
     if ended in ("interrupted", "broken") or trials.best is None:
-        return Found(trials.best, None, ended)
+        return Smallest(trials.best, None, ended)
     return _confirmed(trials, ended)
 
 
@@ -164,7 +164,7 @@ def _long_enough(schedule: Schedule) -> Schedule:
     return schedule if schedule.duration_ms >= _LOAD_MS else shortened(schedule, last, last.ms + _LOAD_MS)
 
 
-def _confirmed(trials: Trials, ended: Reason | None) -> Found:
+def _confirmed(trials: Trials, ended: Reason | None) -> Smallest:
     """The best schedule that also shows when it is run again from scratch. If the last one does not, an earlier one is
     tried, twice as far back each time."""
     trials.step = "confirmation"
@@ -175,14 +175,14 @@ def _confirmed(trials: Trials, ended: Reason | None) -> Found:
         while True:
             tally = trials.confirm(kept[-1])
             if tally.seen >= trials.needed or len(kept) == 1:
-                return Found(kept[-1], tally, ended)
+                return Smallest(kept[-1], tally, ended)
             kept = kept[: max(1, len(kept) - back)]
             back *= 2
             tally = None
     except EnoughError as enough:
-        return Found(kept[-1], tally, enough.reason)
+        return Smallest(kept[-1], tally, enough.reason)
     except FencepostError:
-        return Found(kept[-1], tally, "broken")
+        return Smallest(kept[-1], tally, "broken")
 
 
 def _best(trials: Trials) -> Schedule:

@@ -26,7 +26,7 @@ from harness.run.scheduled import Prepared
 from harness.session import judge_and_draw, say_what_is_missing, setup_in_words
 from harness.shrink.edits import until
 from harness.shrink.play import TrialPlayer
-from harness.shrink.search import Found, search
+from harness.shrink.search import Smallest, search
 from harness.shrink.trials import Reason, Tally, Trials, Try
 from harness.shrink.wording import not_again, remained, size, tried
 from harness.store.run_folder import RunFolder
@@ -112,7 +112,7 @@ def _prepared(source: SourceRun, output: Path, cluster: str | None, *, recovery:
 
 def _searched(
     prepared: Prepared, kind: Kind, moments: Sequence[Moment], wanted: Wanted, results: Path, out: Console
-) -> tuple[Trials, Found, RunFolder | None]:
+) -> tuple[Trials, Smallest, RunFolder | None]:
     """Search. Also returns the folder of the last run of the result, moved to `results`."""
 
     def left() -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 from fencepost.text import milliseconds, plural
 from harness.replay.violation import Kind
-from harness.shrink.search import Found
+from harness.shrink.search import Smallest
 from harness.shrink.trials import Reason, Tally, Trials, Try
 from nemesis.schedule import Planned, Schedule, decode_fault
 
@@ -29,7 +29,7 @@ def tried(line: Try, number: int, left: str) -> str:
     return f"[{left:>17}] {number:>3}  {line.step:<28} {what:<19} reproduced in {Tally(line.seen, line.made)}{kept}"
 
 
-def not_again(found: Found, trials: Trials, kind: Kind) -> str:
+def not_again(found: Smallest, trials: Trials, kind: Kind) -> str:
     """Why there is no result."""
     if found.ended is not None:
         over = _ENDED[found.ended]
@@ -43,7 +43,7 @@ def not_again(found: Found, trials: Trials, kind: Kind) -> str:
     )
 
 
-def remained(found: Found, before: int, trials: Trials) -> str:
+def remained(found: Smallest, before: int, trials: Trials) -> str:
     """The result as text. `before`: how many faults the whole schedule has."""
     schedule = found.schedule
     assert schedule is not None
