@@ -44,7 +44,7 @@ def _script(call: Call, out: Console) -> int:
     """The worst outcome is the exit code. Of several runs, one that breaks off does not end the others; its error is
     raised at the end."""
     from harness.scripts.experiment import shipped_experiments
-    from harness.scripts.play import Outcome
+    from harness.scripts.play import ExpectationOutcome
 
     arguments: Arguments = call.arguments
     if arguments.list:
@@ -67,8 +67,8 @@ def _script(call: Call, out: Console) -> int:
     if broken is not None:
         raise broken
     if runs["failed"]:
-        return Outcome.FAILED
-    return Outcome.UNKNOWN if runs["unknown"] or runs["not made"] else Outcome.HELD
+        return ExpectationOutcome.FAILED
+    return ExpectationOutcome.UNKNOWN if runs["unknown"] or runs["not made"] else ExpectationOutcome.HELD
 
 
 def _one_by_one(call: Call, out: Console) -> tuple[_Ended, BrokenEnvironmentError | None]:

@@ -22,7 +22,7 @@ from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict
 
 
-class Outcome(IntEnum):
+class ExpectationOutcome(IntEnum):
     """Whether the expectation held; the number is the exit code. `UNKNOWN`: the run neither confirms nor refutes it."""
 
     HELD = 0
@@ -32,7 +32,7 @@ class Outcome(IntEnum):
 
 def make_experiment(
     experiment: Experiment, setup: Setup, target: str, results: Path, out: Console
-) -> tuple[Outcome, RunFolder]:
+) -> tuple[ExpectationOutcome, RunFolder]:
     """Run an experiment, judge it, show it, and return the outcome and the run's folder. Raises FencepostError if it
     broke off; everything recorded until then stays in the run's folder."""
     folder = new_folder(experiment, setup, target, results)
@@ -50,7 +50,11 @@ def make_experiment(
     verdict = recorded_verdict(folder)
     assert verdict is not None
     outcome = judge_expectation(experiment, verdict)
-    words = {Outcome.HELD: "held", Outcome.FAILED: "FAILED", Outcome.UNKNOWN: "UNKNOWN"}
+    words = {
+        ExpectationOutcome.HELD: "held",
+        ExpectationOutcome.FAILED: "FAILED",
+        ExpectationOutcome.UNKNOWN: "UNKNOWN",
+    }
     out.print(f"expected: {experiment.expect.says} — {words[outcome]}")
     out.print()
     return outcome, folder
@@ -71,9 +75,9 @@ def record(
         play_steps(experiment, target, setup, folder, state, display, say)
 
 
-def judge_expectation(experiment: Experiment, verdict: Verdict) -> Outcome:
+def judge_expectation(experiment: Experiment, verdict: Verdict) -> ExpectationOutcome:
     """Whether the verdict confirms the expectation. A run that was cut short, or whose record is incomplete, confirms
     nothing."""
     if verdict.unknown:
-        return Outcome.UNKNOWN
-    return Outcome.HELD if experiment.expect.holds(verdict) else Outcome.FAILED
+        return ExpectationOutcome.UNKNOWN
+    return ExpectationOutcome.HELD if experiment.expect.holds(verdict) else ExpectationOutcome.FAILED

@@ -17,7 +17,7 @@ from harness.scripts.expect import (
     tokens_went_back,
 )
 from harness.scripts.experiment import experiment
-from harness.scripts.play import Outcome, judge_expectation
+from harness.scripts.play import ExpectationOutcome, judge_expectation
 from harness.verdict import Verdict
 from tests.judge.histories import History
 
@@ -97,9 +97,9 @@ def test_a_run_with_an_unknown_verdict_confirms_nothing() -> None:
     def nothing_happens(stage: object) -> None:
         """Nothing."""
 
-    assert judge_expectation(nothing_happens, of(History())) is Outcome.UNKNOWN
-    assert judge_expectation(nothing_happens, of(APART)) is Outcome.HELD
-    assert judge_expectation(nothing_happens, of(BY_THE_LOCK)) is Outcome.FAILED
+    assert judge_expectation(nothing_happens, of(History())) is ExpectationOutcome.UNKNOWN
+    assert judge_expectation(nothing_happens, of(APART)) is ExpectationOutcome.HELD
+    assert judge_expectation(nothing_happens, of(BY_THE_LOCK)) is ExpectationOutcome.FAILED
 
 
 def test_an_expected_overlap_says_who_is_to_blame() -> None:
