@@ -27,7 +27,7 @@ from harness.history.wrong_clocks import WrongClocks
 
 if TYPE_CHECKING:
     from harness.history.key_holdings import Watched
-    from harness.history.recorded import Recorded
+    from harness.history.run_tables import RunTables
 
 Loss = Literal[
     "deleted", "overwritten", "gone unread", "expired", "expired early", "lost by the node", "unseen", "never set"
@@ -88,7 +88,7 @@ class Backing:
     standstills: Standstills
 
     @classmethod
-    def of(cls, run: Recorded, watched: Watched, owners: Owners) -> Backing:
+    def of(cls, run: RunTables, watched: Watched, owners: Owners) -> Backing:
         holdings, sections = owners.holdings, run.sections
         lines = {}
         used: dict[str, list[str]] = {}

@@ -16,7 +16,7 @@ from fencepost.history import LOCK_STEPS
 from harness.history.groups import Ints
 
 if TYPE_CHECKING:
-    from harness.history.recorded import Recorded
+    from harness.history.run_tables import RunTables
 
 NO_CALL: Final = -1
 _STEPS: Final = {"acquiring": "acquire", "extending": "extend", "releasing": "release"}
@@ -39,7 +39,7 @@ class Calls:
     of_process: dict[str, list[Ints]]
 
     @classmethod
-    def of(cls, run: Recorded) -> Calls:
+    def of(cls, run: RunTables) -> Calls:
         ops = run.ops[run.ops["f"].isin(LOCK_STEPS).to_numpy(bool)]
         cut = [end for end in run.ends if end.under_way in _STEPS]
         began = _last_recorded(run) if cut else {}
@@ -92,7 +92,7 @@ class Calls:
         return np.where(place >= 0, call, NO_CALL), (place >= 0) & (sent_ns <= self.complete_ns[call])
 
 
-def _last_recorded(run: Recorded) -> dict[tuple[str, int], int]:
+def _last_recorded(run: RunTables) -> dict[tuple[str, int], int]:
     """When the last operation of each life of a client had ended."""
     columns = (run.ops[name].tolist() for name in ("client", "life", "complete_ns"))
     return {(str(client), life): at_ns for client, life, at_ns in zip(*columns, strict=True)}

@@ -23,7 +23,7 @@ from harness.history.key_setters import GRANTS, NO_SECTION, Setters, done_with, 
 from harness.history.ledger import Ledger
 
 if TYPE_CHECKING:
-    from harness.history.recorded import Recorded
+    from harness.history.run_tables import RunTables
 
 _SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
 
@@ -57,7 +57,7 @@ class Owners:
         return bool((self.holdings["section"] >= 0).any())
 
 
-def find_owners(run: Recorded, watched: Watched, ledger: Ledger) -> Owners:
+def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
     """Match the nodes' holdings with the granted sections."""
     setters = Setters.of(run, ledger, places_of(run.sections))
     every = with_setters(watched.holdings, setters)
@@ -93,7 +93,7 @@ class _Used:
     client_of: list[str]
 
     @classmethod
-    def of(cls, run: Recorded, ledger: Ledger, holdings: pd.DataFrame) -> _Used:
+    def of(cls, run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> _Used:
         calls = ledger.calls
         sections: defaultdict[str, set[int]] = defaultdict(set)
         clients: defaultdict[str, set[str]] = defaultdict(set)
@@ -136,7 +136,7 @@ class _Used:
         return found
 
 
-def _of_the_lock(run: Recorded, ledger: Ledger, holdings: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
+def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
     """The holdings of the lock's keys, with the lock's own name of the key as `lock_key`; and copies: other keys that
     acquires set. Releases do not delete them, or the key with its own name, or else that of the most sections, was set
     for most of their sections on that node, too. The places of a semaphore have names of their own."""
@@ -191,7 +191,7 @@ class _Lasting(NamedTuple):
     end_ns: int
 
 
-def _values(run: Recorded, setters: Setters, holdings: pd.DataFrame, used: _Used) -> dict[int, set[str]]:
+def _values(run: RunTables, setters: Setters, holdings: pd.DataFrame, used: _Used) -> dict[int, set[str]]:
     """By section, the values that only its client had set, and that are, or may be, its own."""
     values: defaultdict[int, set[str]] = defaultdict(set)
     unclear: set[int] = set()
@@ -245,7 +245,7 @@ def _add_unknown(holdings: pd.DataFrame, used: _Used, lasting: Sequence[_Lasting
                 values[one.place].add(value)
 
 
-def _of_clients(run: Recorded, values: Mapping[int, set[str]], used: _Used) -> dict[str, str]:
+def _of_clients(run: RunTables, values: Mapping[int, set[str]], used: _Used) -> dict[str, str]:
     """The values that one client uses again and again."""
     times = {value: set(of) for value, of in used.times.items() if len(used.clients[value]) == 1}
     sections = list(places_of(run.sections))
@@ -261,7 +261,7 @@ def process_of(client: str) -> str:
     return client.partition("@")[0]
 
 
-def left_ns(run: Recorded) -> Ints:
+def left_ns(run: RunTables) -> Ints:
     """For each section when its client no longer owned the key: the release had returned, or the client was gone; never
     if neither was recorded."""
     releases = rows_of(run.ops[run.ops["f"] == "release"], "client", "life", "section", "complete_ns")

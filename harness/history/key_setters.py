@@ -22,7 +22,7 @@ from harness.history.groups import known
 from harness.history.ledger import Ledger
 
 if TYPE_CHECKING:
-    from harness.history.recorded import Recorded
+    from harness.history.run_tables import RunTables
 
 NO_SECTION: Final = -1
 GRANTS: Final = ("acquire", "reenter")
@@ -64,7 +64,7 @@ class Setters:
     call."""
 
     @classmethod
-    def of(cls, run: Recorded, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
+    def of(cls, run: RunTables, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
         rows = {name: ledger.rows[name].tolist() for name in _COLUMNS}
         row_of = {event: row for row, event in enumerate(rows["event"]) if event >= 0}
         requested = known(run.sections["requested_ns"])[1].tolist()
@@ -164,7 +164,7 @@ def _changed(setters: Setters, row: int, before: Setter, shared: set[int]) -> Se
     return by if by.section != NO_SECTION else before
 
 
-def done_with(run: Recorded, ledger: Ledger, holdings: pd.DataFrame, left_ns: Any) -> pd.DataFrame:
+def done_with(run: RunTables, ledger: Ledger, holdings: pd.DataFrame, left_ns: Any) -> pd.DataFrame:
     """The holdings with `task`, whose call set them; `done_ns`, when their owner was done with them (forever if that is
     not known); and `is_gone`, whether it could no longer delete them then. A refused attempt is done when it ends."""
     section, call = (holdings[name].to_numpy(np.int64) for name in ("section", "call"))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
     from fencepost.history import KeyEvent
-    from harness.history.recorded import Recorded
+    from harness.history.run_tables import RunTables
 
 _OF_CONNECTION: Final = ("client", "by")
 _TEXTS: Final = ("command", "reply")
@@ -116,7 +116,7 @@ class Ledger:
         }
 
     @classmethod
-    def of(cls, run: Recorded, events: Iterable[KeyEvent], wire: WireRecord) -> Ledger:
+    def of(cls, run: RunTables, events: Iterable[KeyEvent], wire: WireRecord) -> Ledger:
         changes, calls = derive_changes(events), Calls.of(run)
         return cls(_told(changes, find_causes(changes, wire), wire, calls), calls, wire.recorded)
 

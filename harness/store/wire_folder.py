@@ -25,7 +25,7 @@ from fencepost.files import kind_of, open_regular
 from fencepost.memory import spare_memory
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
-from harness.history.recorded import ForeignBytes, LinkTraffic, WireGaps
+from harness.history.run_tables import ForeignBytes, LinkTraffic, WireGaps
 from harness.store.run_folder import RunFolder
 from harness.store.wire import CONNECTIONS, CONNECTIONS_SCHEMA, FITS, REQUESTS, REQUESTS_SCHEMA, Wire, ended_ns
 from harness.store.wire_reading import read_wire

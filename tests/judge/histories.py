@@ -14,7 +14,8 @@ from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_holdings import Watched, derive_holdings
-from harness.history.recorded import LinkTraffic, Recorded
+from harness.history.recorded import Recorded
+from harness.history.run_tables import LinkTraffic
 from harness.history.sections import derive_sections
 from harness.store.columns import ops_frame, writes_frame
 from harness.store.wire import CONNECTIONS_SCHEMA, REQUESTS_SCHEMA

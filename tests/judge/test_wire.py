@@ -15,7 +15,7 @@ import pytest
 from cluster.redis_requests import decode
 from fencepost.errors import UsageError
 from harness.config import RunConfig
-from harness.history.recorded import ForeignBytes, LinkTraffic, WireGaps
+from harness.history.run_tables import ForeignBytes, LinkTraffic, WireGaps
 from harness.store import wire_files as wire
 from harness.store.run_folder import RunFolder
 from harness.store.wire import frame

@@ -9,7 +9,7 @@ import pytest
 from harness.checkers import link_use
 from harness.checkers.judge import judge
 from harness.checkers.wire_record import Figures, Foreign, check
-from harness.history.recorded import ForeignBytes, WireGaps
+from harness.history.run_tables import ForeignBytes, WireGaps
 from tests.judge.histories import History, ms
 
 

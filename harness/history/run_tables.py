@@ -1,0 +1,137 @@
+"""What a run recorded, as tables: all that is read, and what follows from one table alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fencepost.history import ClientEnd, Denied, FaultEvent, KeyEvent, Timeline
+from harness.config import RunConfig
+from harness.history.change_causes import WireRecord
+from harness.history.key_holdings import Watched
+from harness.history.lags import Lags
+from harness.history.wrong_clocks import WrongClocks
+from workloads.kinds import find_workload
+
+
+class LinkTraffic(NamedTuple):
+    """How many requests of a client the proxy received at its link to a node, before the load (`warm_up`) and since;
+    those of the harness do not count, those that a fault kept from the node do."""
+
+    client: str
+    node: str
+    warm_up: int
+    load: int
+
+
+class ForeignBytes(NamedTuple):
+    """How many bytes on a link are not of the protocol of its `server`."""
+
+    client: str
+    node: str
+    server: str
+    number: int
+
+
+class WireGaps(NamedTuple):
+    """What of the links' traffic is not on record. `ended_ns`: when the record had become too large; None if it did
+    not."""
+
+    ended_ns: int | None = None
+    foreign: tuple[ForeignBytes, ...] = ()
+
+
+_ALL_RECORDED: Final = WireGaps()
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """What a run recorded, as tables (see `harness/store/columns.py` for the columns)."""
+
+    config: RunConfig
+    timeline: Timeline
+    ops: pd.DataFrame
+    """One row per operation: the fields of `fencepost.history.Op` and `client`, `life`."""
+    sections: pd.DataFrame
+    """One row per granted section; columns in `harness.history.sections`."""
+    writes: pd.DataFrame
+    """One row per accepted write, in the resource's order: the fields of `fencepost.history.Write`."""
+    faults: tuple[FaultEvent, ...]
+    ends: tuple[ClientEnd, ...]
+    planned_faults: int
+    """The number of faults in the schedule."""
+    final_values: dict[str, int] | None
+    """The values at the last read, by key; None if that read was never taken."""
+    traffic: tuple[LinkTraffic, ...] | None = None
+    """How much went over the links, without those with bytes of another protocol; None where that is not on record, or
+    not to its end."""
+    watched: Watched | None = None
+    """What the nodes held; None if they were not watched."""
+    unwatchable: str | None = None
+    """The nodes' server, if its keys cannot be watched."""
+    acquire_limit_ms: float | None = None
+    """How long an acquire may take according to the lock; None if it declares nothing."""
+    lock_has_process: bool = True
+    """Whether the lock has, or may have, processes of its own beside its client."""
+    kept_waiting: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    """By client, when it did not run although it was not stopped: it got no processor. Disjoint, in order."""
+    wire_gaps: WireGaps = _ALL_RECORDED
+    denied: tuple[Denied, ...] = ()
+    """Which requests the nodes turned away for want of a login or a right, and how many."""
+    lags: tuple[Lags, ...] = ()
+    """How late clients and the `HARNESS` woke up; empty for a run that kept no beats."""
+    is_scripted: bool = False
+    """Whether a script played its steps, instead of a load and a schedule."""
+    planned_ms: Mapping[str, float] = field(default_factory=dict)
+    """When the faults of the schedule were to be injected, since the start of the load, by their ids."""
+    is_vouched_for: bool = True
+    """False for a run of an older fencepost, which left nothing that shows whether its files are whole."""
+    is_sealed: bool = False
+    """Whether what a run recorded before it broke off is vouched for, all but the last moment."""
+    doubts: tuple[str, ...] = ()
+    """Why the run cannot be called valid, whatever its checkers say: it did not end as planned."""
+
+    wire: Callable[[], WireRecord | None] = field(default=lambda: None)
+    """Reads what went over the links; None where that is not on record."""
+    key_events: Callable[[], Iterable[KeyEvent]] = field(default=lambda: ())
+    """Reads what the witness saw."""
+
+    def at_ms(self, at_ns: int) -> float:
+        """Milliseconds since the start of the load, as examples tell them."""
+        return (int(at_ns) - self.timeline.start_ns) / 1e6
+
+    @cached_property
+    def lease_ms(self) -> float:
+        """The longest time for which the lock's keys may have been set: the TTL, or more if the lock granted more."""
+        granted = self.ops["granted_ms"].to_numpy(np.float64) if "granted_ms" in self.ops else np.zeros(0)
+        return float(np.fmax.reduce(granted, initial=self.config.ttl_ms))
+
+    @cached_property
+    def permits(self) -> int:
+        """How many clients may be inside one key at once: 1, unless the workload counts."""
+        counts = "capacity" in find_workload(self.config.workload).checkers
+        return self.config.permits if counts else 1
+
+    @property
+    def had_no_access(self) -> bool:
+        """Whether nobody acquired the lock, and the nodes turned requests away: then nothing is known of the lock."""
+        return bool(self.denied) and not len(self.sections)
+
+    @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that the lock uses: those to which its clients sent requests during the load. A majority is one of
+        these. All of them if it is not on record."""
+        sent = {(link.client, link.node): link.load for link in self.traffic or ()}
+        links = ((client, node) for node in self.config.node_names for client in self.config.client_names)
+        used = {node for client, node in links if sent.get((client, node), 1)}
+        return tuple(node for node in self.config.node_names if node in used) or tuple(self.config.node_names)
+
+    @cached_property
+    def wrong_clocks(self) -> WrongClocks:
+        """When keys may have lived for another time than the lock asked for."""
+        return WrongClocks.of(self.faults, self.lease_ms)
