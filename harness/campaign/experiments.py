@@ -41,7 +41,7 @@ def play_side_by_side(
         grid=scripts_grid(target, times, options),
         place=place,
         settle=partial(_ended, times),
-        forms=lambda *_: {},
+        document=lambda *_: None,
         group_of=str,
         again=f"the same command with --report {place}",
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Final
 
-from fencepost.text import MISSING, count, milliseconds, plural, printable
+from fencepost.text import count, milliseconds, plural, printable
 from harness.campaign import wording
 from harness.campaign.aggregate import Summary, contrasts
 from harness.campaign.folder import Campaign, RunLine
@@ -102,13 +102,6 @@ def done(campaign: Campaign, lines: Sequence[RunLine], configs: Mapping[str, Run
     if len(revisions) > 1:
         paragraphs.append(f"The runs were made by different revisions of the program: {', '.join(revisions)}.")
     return paragraphs
-
-
-def machine_line(machine: Mapping[str, object]) -> str:
-    """`Linux 6.18.0, 2 cores, Python 3.11.2`."""
-    kernel, cores, python = (machine.get(name, MISSING) for name in ("kernel", "cores", "python"))
-    text = f"Linux {kernel}, {cores} cores, Python {python}"
-    return printable(text)
 
 
 def command(grid: Grid, cell: str, seed: int | None = None) -> str:

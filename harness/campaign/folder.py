@@ -34,8 +34,8 @@ _SCHEMA: Final = 2
 class RunLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One finished run. `folder`: its name in the folder of runs. `error`: why it broke off; then it has no figures and
     is made again when the campaign is resumed. `violation`: the verdict's text. `at_once`: how many runs were made at
-    the same time. `outcome`: of a scripted experiment, whether its expectation held; `unknown` if the run shows
-    neither."""
+    the same time. `versions`: of what it was made with (`harness.campaign.provenance`). `outcome`: of an experiment,
+    whether its expectation held; `unknown` if the run shows neither."""
 
     cell: str
     seed: int
@@ -48,6 +48,7 @@ class RunLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     figures: Figures | None = None
     at_once: int = 1
     outcome: Literal["held", "failed", "unknown"] | None = None
+    versions: dict[str, str] = {}
 
     @property
     def slot(self) -> Slot:

@@ -17,6 +17,7 @@ from harness.campaign.example_timeline import moment_of, other_moment_of, whole_
 from harness.campaign.folder import RunLine
 from harness.campaign.measure import measure
 from harness.campaign.order import Slot
+from harness.campaign.provenance import versions_of
 from harness.config import RunConfig
 from harness.options import parse_replacements, parse_run
 from harness.run.messages import Failed
@@ -90,7 +91,7 @@ def make(
     judged = judge_and_draw(run)
     recorded, verdict = judged.recorded, judged.verdict
     figures = measure(recorded, verdict, judged.environment, judged.explained)
-    more = {"violation": _violation(verdict), "figures": figures}
+    more = {"violation": _violation(verdict), "figures": figures, "versions": versions_of(judged.environment)}
     if experiment is not None:
         more["outcome"] = scripted.judge_expectation(experiment, verdict).name.lower()
     if experiment is None:

@@ -1,110 +1,216 @@
-"""`index.html` of a campaign: one file that explains itself to somebody who never saw the project."""
+"""The report of a comparison: it explains itself to a reader who never saw the project."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Final
 
-from fencepost.text import count, plural, printable, printable_lines
-from harness.campaign import facts, headline, plots, tables
+import msgspec
+import pandas as pd
+
+from fencepost.text import count, plural, printable
+from harness.campaign import export, facts, headline, plots, tables, wording
 from harness.campaign.aggregate import Contrast, Summary, contrasts
-from harness.campaign.folder import Campaign, RunLine
+from harness.campaign.document import (
+    LOOK_INTO,
+    Block,
+    Chart,
+    Charts,
+    Command,
+    Document,
+    Field,
+    Folded,
+    Heading,
+    Paragraph,
+    Strong,
+    Table,
+    Timeline,
+    folders,
+    paragraphs,
+)
 from harness.campaign.grid import Part
-from harness.campaign.matrices import left_behind, matrices
-from harness.config import RunConfig
-from harness.report.html import render, script_json
+from harness.campaign.matrices import Matrix, left_behind, matrices
+from harness.campaign.provenance import machine_line, provenance_of
+from harness.campaign.study import Played
 
-_MOST_PANELS = 12
+_MOST_PANELS: Final = 12
+_WHISKERS: Final = "The dot is what was seen, the whisker the exact 95 % interval."
+_FIELDS: Final = (
+    "Each field: violations blamed on the lock, of how many, and the rate with its exact 95 % interval. Where none was "
+    "seen the upper end of the interval stands: nothing seen is not nothing there."
+)
+_LEFT_FIELDS: Final = (
+    "Each field: keys left on a server without an owner, and the longest time; then, where there were any, acquire "
+    "calls that took longer than allowed, and sections not backed by a majority of the servers."
+)
+_TESTS: Final = (
+    "Difference: the second rate minus the first in percentage points, with Newcombe's interval. Fisher: the exact "
+    "test of the two counts; Holm: the same, adjusted for the number of comparisons in this table. McNemar: the exact "
+    "test over the seeds that both ran with (one of them hit, the other not)."
+)
+_SPEEDS: Final = (
+    "Acquisitions/s: how many times those of the first, seed by seed: the geometric mean, the lowest and the highest."
+)
+_HOW_TO_READ: Final = (
+    (
+        Strong("Violation."),
+        " Two clients were inside at once and each was within the validity that its lock had told it, in every reading "
+        "of the record: the lock is to blame. Overlaps for which a client is to blame (it outlived its lease), or for "
+        "which both readings are possible, are counted apart, with every configuration.",
+    ),
+    (
+        Strong("Node outage."),
+        " A time at which one or more servers went down with what they had in memory. ",
+        Strong("Opportunity."),
+        " A node outage that could matter: a majority of the servers held the key right before, and without those that "
+        "went down no longer did. Either counts as hit if a second client was let in after it while a first one held "
+        "the lock, by the lock's fault; several overlaps count once.",
+    ),
+    (
+        Strong("Exact interval."),
+        " Clopper and Pearson's two-sided 95 % interval. It holds for independent trials; node outages of one run "
+        "share servers and clients, so the rate of runs, shown with each configuration, is the cautious reading.",
+    ),
+    (
+        Strong("Availability."),
+        " The share of the load's time in which at least one working client surely could reach a majority of the "
+        "servers, and so could have acquired. ",
+        Strong("Wait after a majority went down."),
+        " From the outage to the next grant. ",
+        Strong("Longest gap."),
+        " The longest time without any grant although a majority was in reach.",
+    ),
+    (
+        Strong("Acquisitions a second"),
+        " and acquire calls are those of the load, before everything is healed. Durations are kept in classes of "
+        "2.3 %.",
+    ),
+)
 
 
-def render_page(
-    campaign: Campaign,
-    lines: Sequence[RunLine],
-    found: Sequence[Summary],
-    configs: Mapping[str, RunConfig],
-    moments: Mapping[str, Mapping[str, Any]],
-) -> str:
-    """The page as one string of HTML. `moments`: a moment of a violation for each cell that has one."""
+def document_of(played: Played, found: Sequence[Summary]) -> Document:
+    campaign, lines, configs = played.campaign, played.lines, played.configs
     grid = campaign.grid
-    by_part = [(part, [s for s in found if s.part is part or s.part == part]) for part in grid.parts]
-    finished = sum(line.error is None for line in lines)
-    shown = [(name, moments[name]) for name in grid.cells if name in moments]
-    return render(
-        "compare.html.j2",
+    made = provenance_of(campaign, lines)
+    return Document(
+        name="report",
         title=printable(grid.title),
         facts=[
-            f"{count(finished)} of {plural(grid.run_count, 'run')}",
+            f"{count(made.runs)} of {plural(made.planned, 'run')}",
             plural(len(grid.cells), "configuration"),
-            facts.machine_line(campaign.machine),
-            f"revision {campaign.revision or 'unknown'}",
+            machine_line(campaign.machine),
         ],
-        complete=finished == grid.run_count,
-        introduction=grid.introduction or facts.INTRODUCTION,
-        question=grid.question,
-        headline=printable(headline.sentences(grid.headline, found)) if grid.headline else None,
-        picture=plots.rates(rows) if grid.headline and (rows := headline.rows(grid.headline, found)) else None,
-        done=facts.done(campaign, lines, configs),
-        parts=[_part(part, some) for part, some in by_part],
-        moments=[
-            {
-                "id": f"moment{n}",
-                "cell": printable(name),
-                "show": moment["show"],
-                "text": printable(moment["text"]),
-                "from_s": f"{moment['from_s']:.1f}",
-                "folder": printable(moment["folder"]),
-                "data": script_json(moment["data"]),
-            }
-            for n, (name, moment) in enumerate(shown)
+        blocks=[
+            *paragraphs(grid.introduction or facts.INTRODUCTION),
+            Heading("The question"),
+            Paragraph(grid.question, "lead"),
+            *_in_short(played, found),
+            Heading("What was done"),
+            *paragraphs(facts.done(campaign, lines, configs)),
+            *_unfinished(made.runs < made.planned),
+            Heading("The answer"),
+            *(block for part in grid.parts for block in _part(part, [s for s in found if s.part == part])),
+            *_moments(played),
+            Heading("Every configuration"),
+            Paragraph(
+                "With the folders of its runs and the command that makes its first run again; the other runs have the "
+                "seeds that follow.",
+                "hint",
+            ),
+            *(_configuration(played, summary) for summary in found),
+            Heading("How to read this"),
+            *map(Paragraph, _HOW_TO_READ),
         ],
-        cells=[
-            {
-                "name": printable(s.cell.name),
-                "rows": tables.details(s),
-                "command": printable(facts.command(grid, s.cell.name)),
-                "seeds": s.part.seeds,
-                "first_seed": grid.first_seed,
-                "folders": [printable(f) for f in s.folders],
-                "broke_off": [printable(f) for f in s.broke_off],
-            }
-            for s in found
-        ],
-        command=printable_lines(campaign.command),
+        made=made,
+        numbers={
+            "campaign": campaign,
+            "cells": _cells(played, found),
+            "comparisons": [
+                msgspec.to_builtins(_plain(c))
+                for part in grid.parts
+                for c in contrasts(part, [s for s in found if s.part == part])
+            ],
+        },
+        tables={"cells": export.cells_frame(found), "runs": export.runs_frame(lines)},
     )
 
 
-def _part(part: Part, found: list[Summary]) -> dict[str, Any]:
+def _in_short(played: Played, found: Sequence[Summary]) -> Iterator[Block]:
+    if (says := played.campaign.grid.headline) is None:
+        return
+    yield Heading("In short")
+    yield Paragraph(headline.sentences(says, found), "lead")
+    if rows := headline.rows(says, found):
+        yield Chart(plots.rates(rows), f"Two clients inside at once by the lock's fault. {_WHISKERS}")
+        yield Table(("", "two clients inside"), [(label, wording.counted(rate)) for label, _, rate in rows], "pairs")
+
+
+def _unfinished(unfinished: bool) -> Iterator[Block]:
+    if unfinished:
+        yield Paragraph("This campaign is not finished: what follows is drawn from the runs that are there.", "notice")
+
+
+def _part(part: Part, found: list[Summary]) -> Iterator[Block]:
     compared = contrasts(part, found)
-    numeric = next((a for a in part.axes if part.numbers(a)), None)
+    asked, others = [c for c in compared if not c.axis], [c for c in compared if c.axis]
+    is_safety = part.kind == "safety"
+    yield Heading(part.title, 3)
+    yield from paragraphs([part.text] if part.text else [])
+    yield from paragraphs(facts.answer(part, found), "says")
+    yield from _tables(matrices(part, found))
+    if is_safety:
+        yield Paragraph(_FIELDS, "hint")
+    if left := list(left_behind(part, found)):
+        yield Heading("Orphaned keys, slow acquires", 4)
+        yield from _tables(left)
+        yield Paragraph(_LEFT_FIELDS, "hint")
+    if asked:
+        yield Heading("Side by side", 4)
+        yield _comparisons(part, asked)
+    if is_safety and any(s.verdicts for s in found):
+        yield Chart(plots.rates([(s.cell.name, *s.main_rate) for s in found]), f"Rates of violations. {_WHISKERS}")
+    yield from _pictures(part, found)
+    figures = Table(tables.FIGURES, [tables.figures_row(s) for s in found], "wide")
+    yield Folded(f"All figures of these {len(found)} configurations", [figures])
+    if others:
+        hints = [_TESTS, _SPEEDS] if is_safety else [_SPEEDS]
+        yield Folded(
+            f"{len(others)} comparisons between configurations that differ in one thing",
+            [_comparisons(part, others), *(Paragraph(hint, "hint") for hint in hints)],
+            page_only=bool(asked),
+        )
+
+
+def _tables(each: Iterable[Matrix]) -> Iterator[Block]:
+    for matrix in each:
+        rows = [
+            [name, *(Field(box.value, box.note, box.tone) if box else "" for box in boxes)]
+            for name, boxes in matrix.rows
+        ]
+        yield Table((matrix.corner, *matrix.columns), rows, "matrix", matrix.title)
+
+
+def _comparisons(part: Part, compared: Sequence[Contrast]) -> Block:
+    return Table(tables.HEADS[part.kind], [tables.comparison(contrast) for contrast in compared], "comparisons")
+
+
+def _pictures(part: Part, found: Sequence[Summary]) -> Iterator[Block]:
     axes = list(part.axes)
-    return {
-        "title": printable(part.title),
-        "text": printable(part.text),
-        "kind": part.kind,
-        "answer": facts.answer(part, found),
-        "matrices": list(matrices(part, found)),
-        "left_behind": list(left_behind(part, found)),
-        "rates": plots.rates([(s.cell.name, *s.main_rate) for s in found])
-        if part.kind == "safety" and any(s.verdicts for s in found)
-        else None,
-        "legend": plots.legend(part.axes[axes[0]]) if axes else None,
-        "throughput": _panels(part, found, numeric) if numeric and numeric != axes[0] else [],
-        "numeric": numeric,
-        "latencies": _panels(part, found, None) if axes else [],
-        "figures": [tables.figures_row(s) for s in found],
-        "figure_heads": tables.FIGURES,
-        "heads": tables.HEADS[part.kind],
-        "asked": _rows([c for c in compared if not c.axis]),
-        "contrasts": _rows([c for c in compared if c.axis]),
-    }
+    if not axes:
+        return
+    legend = plots.legend(part.axes[axes[0]])
+    numeric = next((a for a in axes if part.numbers(a)), None)
+    if numeric and numeric != axes[0] and (panels := _panels(part, found, numeric)):
+        yield Heading(f"Acquisitions a second against {numeric}", 4)
+        yield Charts(legend, panels, "The line joins the means, each dot is one run.")
+    if panels := _panels(part, found, None):
+        hint = "The share of granted calls that took at most so long, all runs together."
+        title = f"How long an acquire call took: the distribution by {axes[0]}"
+        yield Folded(title, [Charts(legend, panels, hint)], is_open=part.kind == "cost", page_only=True)
 
 
-def _rows(compared: Sequence[Contrast]) -> list[list[str]]:
-    return [[printable(text) for text in tables.comparison(contrast)] for contrast in compared]
-
-
-def _panels(part: Part, found: Sequence[Summary], against: str | None) -> list[dict[str, Any]]:
+def _panels(part: Part, found: Sequence[Summary], against: str | None) -> list[Chart]:
     """A small picture for each combination of the axes that are neither the series (the first axis) nor `against`."""
     axes = part.axes
     series_axis = next(iter(axes))
@@ -113,11 +219,53 @@ def _panels(part: Part, found: Sequence[Summary], against: str | None) -> list[d
     for picked in product(*(axes[axis] for axis in rest)):
         some = [s for s in found if all(s.cell.at.get(a) == v for a, v in zip(rest, picked, strict=True))]
         series = [(value, [s for s in some if s.cell.at.get(series_axis) == value]) for value in axes[series_axis]]
-        label = " · ".join(picked)
         if against is None:
             picture = plots.latencies(series, "Share of granted acquire calls by duration")
         else:
             picture = plots.against(series, against, part.numbers(against), "Acquisitions per second")
         if picture:
-            panels.append({"title": printable(label), "picture": picture})
+            panels.append(Chart(picture, printable(" · ".join(picked))))
     return panels[:_MOST_PANELS]
+
+
+def _moments(played: Played) -> Iterator[Block]:
+    shown = [name for name in played.campaign.grid.cells if name in played.moments]
+    if shown:
+        yield Heading("What a violation looks like")
+        yield Paragraph(
+            f"The longest one of the first run that had one, for each configuration that had any. {LOOK_INTO}", "hint"
+        )
+    for number, name in enumerate(shown):
+        yield Heading(name, 3)
+        yield Timeline(f"moment{number}", played.moments[name])
+
+
+def _configuration(played: Played, summary: Summary) -> Block:
+    grid = played.campaign.grid
+    last = grid.first_seed + summary.part.seeds - 1
+    broke_off = [" Broke off and not counted: ", *folders(summary.broke_off)] if summary.broke_off else []
+    return Folded(
+        summary.cell.name,
+        [
+            Table(("", ""), tables.details(summary), "pairs"),
+            Command(facts.command(grid, summary.cell.name)),
+            Paragraph(
+                [f"Seeds {grid.first_seed} to {last}. Run folders: ", *folders(summary.folders), ".", *broke_off],
+                "hint",
+            ),
+        ],
+    )
+
+
+def _cells(played: Played, found: Sequence[Summary]) -> list[dict[str, Any]]:
+    records = export.cells_frame(found).astype(object).to_dict("records")
+    return [
+        {str(name): None if pd.isna(value) else value for name, value in row.items()}
+        | {"folders": s.folders, "command": facts.command(played.campaign.grid, s.cell.name)}
+        for row, s in zip(records, found, strict=True)
+    ]
+
+
+def _plain(contrast: Contrast) -> dict[str, Any]:
+    of = {name: getattr(contrast, name) for name in ("axis", "unit", "difference", "p_holm", "p_paired", "speed")}
+    return {"part": contrast.part.title, "first": contrast.first.name, "second": contrast.second.name, **of}

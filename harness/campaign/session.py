@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.campaign import export
 from harness.campaign.aggregate import Summary, summaries
 from harness.campaign.grid import Grid
-from harness.campaign.page import render_page
-from harness.campaign.study import Played, Study
+from harness.campaign.page import document_of
+from harness.campaign.study import Study
 from harness.config import REPORTS
 
 
@@ -19,17 +18,6 @@ def comparison(grid: Grid, report: Path | None, *, yes: bool) -> Study[Sequence[
         grid=grid,
         place=report or REPORTS / grid.name,
         settle=lambda played: summaries(played.campaign.grid, played.lines),
-        forms=forms,
+        document=document_of,
         yes=yes,
     )
-
-
-def forms(played: Played, found: Sequence[Summary]) -> dict[str, str | bytes]:
-    campaign, lines = played.campaign, played.lines
-    return {
-        "index.html": render_page(campaign, lines, found, played.configs, played.moments),
-        "report.md": export.markdown(campaign, lines, found, played.configs),
-        "cells.csv": export.cells_frame(found).to_csv(index=False),
-        "runs.csv": export.runs_frame(lines).to_csv(index=False),
-        "report.json": export.document(campaign, lines, found),
-    }

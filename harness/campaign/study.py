@@ -15,7 +15,9 @@ from rich.console import Console
 
 from fencepost.errors import FencepostError
 from fencepost.files import write_whole
+from harness.campaign.document import Document
 from harness.campaign.folder import Campaign, CampaignFolder, RunLine, finished_runs
+from harness.campaign.forms import forms_of
 from harness.campaign.grid import Grid
 from harness.campaign.hands import Hands
 from harness.campaign.order import Slot, in_order
@@ -48,8 +50,8 @@ class Played:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study(Generic[T]):
-    """`place`: where its record is kept. `settle`: what the record says, by rule. `forms`: by name, the files that are
-    written of it, next to the record unless `page` is another folder. `tell`: says it at the terminal. `exit_code`: of
+    """`place`: where its record is kept. `settle`: what the record says, by rule. `document`: what is written of it,
+    next to the record unless `page` is another folder; None: nothing. `tell`: says it at the terminal. `exit_code`: of
     the command.
 
     `leaves_out`: cells that this machine cannot play are left out; otherwise nothing is played then. `may_grow` and
@@ -59,7 +61,7 @@ class Study(Generic[T]):
     grid: Grid
     place: Path
     settle: Callable[[Played], T]
-    forms: Callable[[Played, T], Mapping[str, str | bytes]]
+    document: Callable[[Played, T], Document | None]
     tell: Callable[[T, Console], object] = lambda *_: None
     exit_code: Callable[[Played, T], int] = lambda played, _: 0 if played.is_complete else 2
     page: Path | None = None
@@ -102,11 +104,11 @@ def make_study(study: Study[T], results: Path, *, hands: Hands, command: str, ou
         finally:
             played = read_played(folder, plan.configs, cannot, is_complete=is_complete)
             settled = study.settle(played)
-            forms = study.forms(played, settled)
-            write_forms(page := study.page or folder.path, forms)
+            if (document := study.document(played, settled)) is not None:
+                write_document(document, study.page or folder.path)
     study.tell(settled, out)
-    for name in list(forms)[:1]:
-        out.print(f"page: {page / name}", soft_wrap=True)
+    if document is not None:
+        out.print(f"page: {(study.page or folder.path) / 'index.html'}", soft_wrap=True)
     return played, settled
 
 
@@ -141,6 +143,7 @@ def read_played(
     )
 
 
-def write_forms(place: Path, forms: Mapping[str, str | bytes]) -> None:
-    for name, content in forms.items():
+def write_document(document: Document, place: Path) -> None:
+    """Write every form of it."""
+    for name, content in forms_of(document).items():
         write_whole(place / name, content)

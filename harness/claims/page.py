@@ -1,43 +1,71 @@
-"""`index.html` of the claims: a row a claim, its evidence, and the picture of the run that decides."""
+"""The page of the claims: a row a claim, its evidence, and the picture of the run that decides."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fencepost.text import plural, printable_lines
-from harness.campaign import facts
-from harness.campaign.folder import Campaign
+import msgspec
+import pandas as pd
+
+from fencepost.text import plural
+from harness.campaign.document import (
+    LOOK_INTO,
+    Block,
+    Bullets,
+    Chart,
+    Command,
+    Document,
+    Field,
+    Folded,
+    Heading,
+    Paragraph,
+    Table,
+    Text,
+    Timeline,
+    folders,
+    paragraphs,
+)
+from harness.campaign.grid import Grid
+from harness.campaign.provenance import machine_line, provenance_of
+from harness.campaign.study import Played
 from harness.claims import wording
 from harness.claims.edge_chart import draw
 from harness.claims.edges import Seen
 from harness.claims.settle import Settled, Tried
 from harness.claims.table import DOCUMENTS
-from harness.report.html import render, script_json
 
 
-def render_page(campaign: Campaign, settled: Sequence[Settled], moments: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page as one string of HTML. `moments`: by cell, the timeline of its first run."""
+def document_of(played: Played, settled: Sequence[Settled]) -> Document:
+    grid, tried = played.campaign.grid, distinct(settled)
+    left_out = dict.fromkeys(f"{each.trial.script}: {each.cannot}" for each in tried if each.cannot)
+    made = provenance_of(played.campaign, played.lines, left_out)
     named = dict.fromkeys(source for each in settled for source in each.claim.sources)
-    return render(
-        "claims.html.j2",
-        title=campaign.grid.title,
+    unfinished = any(each.missing for each in tried) or any(each.edge and each.edge.missing for each in settled)
+    return Document(
+        name="claims",
+        title=grid.title,
         facts=[
             plural(len(settled), "claim"),
-            plural(len(campaign.grid.cells), "experiment"),
-            plural(sum(len(tried.folders) for tried in distinct(settled)), "run"),
-            facts.machine_line(campaign.machine),
-            f"revision {campaign.revision or 'unknown'}",
+            plural(len(grid.cells), "experiment"),
+            plural(sum(len(each.folders) for each in tried), "run"),
+            machine_line(played.campaign.machine),
         ],
-        headline=wording.headline(settled),
-        introduction=wording.INTRODUCTION,
-        complete=not any(tried.missing for tried in distinct(settled))
-        and not any(each.edge.missing for each in settled if each.edge is not None),
-        heads=wording.HEADS,
-        trial_heads=wording.TRIAL_HEADS,
-        claims=[_claim(number, each, campaign, moments) for number, each in enumerate(settled)],
-        documents=[DOCUMENTS[source] for source in named],
-        command=printable_lines(campaign.command),
+        blocks=[
+            Paragraph(f"{wording.headline(settled)}.", "lead"),
+            *paragraphs(wording.INTRODUCTION),
+            *_unfinished(unfinished),
+            Heading("The claims"),
+            Table(wording.HEADS, [_row(each) for each in settled]),
+            Heading("The evidence"),
+            Paragraph(f"The picture is the whole first run of the experiment that decides. {LOOK_INTO}", "hint"),
+            *(block for n, each in enumerate(settled) for block in _evidence(n, each, grid, played.moments)),
+            Heading("The documents"),
+            Bullets([_source(source) for source in named]),
+        ],
+        made=made,
+        numbers={"claims": [_numbers(grid, each) for each in settled]},
+        tables={"claims": frame(settled)},
     )
 
 
@@ -46,32 +74,47 @@ def distinct(settled: Sequence[Settled]) -> Sequence[Tried]:
     return list({tried.trial.script: tried for each in settled for tried in each.tried}.values())
 
 
-def _claim(
-    number: int, settled: Settled, campaign: Campaign, moments: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
-    decisive = next((t.trial.script for t in _decisive_first(settled) if t.trial.script in moments), None)
-    return {
-        "name": settled.claim.name,
-        "row": wording.row(settled),
-        "trials": [wording.trial_row(tried) for tried in settled.tried],
-        "edge": None if settled.edge is None else _edge(settled.edge, campaign),
-        "moment": None if decisive is None else _moment(f"moment{number}", decisive, moments[decisive]),
-        "runs": [
-            {"command": command, "folders": tried.folders}
-            for tried in settled.tried
-            if (command := wording.command(campaign.grid, tried))
-        ],
-    }
+def _unfinished(unfinished: bool) -> Iterator[Block]:
+    if unfinished:
+        yield Paragraph("Not all runs are finished: what follows is drawn from those that are there.", "notice")
 
 
-def _edge(seen: Seen, campaign: Campaign) -> dict[str, Any]:
-    return {
-        "text": wording.edge_sentence(seen),
-        "picture": draw(seen),
-        "heads": wording.edge_heads(seen),
-        "rows": wording.edge_rows(seen),
-        "command": wording.edge_command(campaign.grid, seen),
-    }
+def _row(settled: Settled) -> list[Text | Field]:
+    name, gist, sources, answer, evidence, predicted = wording.row(settled)
+    linked = Field(name, to=f"#{name}")
+    return [linked, gist, sources, Field(answer, tone=f"answer {answer}"), evidence, Field(predicted, tone="predicted")]
+
+
+def _source(name: str) -> str:
+    source = DOCUMENTS[name]
+    return f"{source.short}: {source.title}{f', {source.url}' if source.url else ''}"
+
+
+def _evidence(number: int, settled: Settled, grid: Grid, moments: Mapping[str, Mapping[str, Any]]) -> Iterator[Block]:
+    name = settled.claim.name
+    yield Heading(f"{name}: {settled.answer}", 3, name)
+    yield Paragraph(f"“{settled.claim.gist}” {wording.evidence(settled)}")
+    yield Table(wording.TRIAL_HEADS, [wording.trial_row(tried) for tried in settled.tried], "trials")
+    if settled.edge is not None:
+        yield from _edge(settled.edge, grid)
+    for cell in [t.trial.script for t in _decisive_first(settled) if t.trial.script in moments][:1]:
+        yield Timeline(f"moment{number}", moments[cell])
+    runs: list[Block] = []
+    for tried in settled.tried:
+        if command := wording.command(grid, tried):
+            runs += [Command(command), Paragraph(["Runs: ", *folders(tried.folders)], "hint")]
+    yield Folded(f"The runs of {name}, and the commands that repeat them", runs)
+
+
+def _edge(seen: Seen, grid: Grid) -> Iterator[Block]:
+    yield Paragraph(wording.edge_sentence(seen))
+    heads = wording.edge_heads(seen)
+    yield Chart(
+        draw(seen), f"{heads[0]}; dots are rates, whiskers exact 95 % intervals, the dashed line is the predicted edge."
+    )
+    yield Table(heads, wording.edge_rows(seen), "trials")
+    if command := wording.edge_command(grid, seen):
+        yield Command(command)
 
 
 def _decisive_first(settled: Settled) -> list[Tried]:
@@ -82,11 +125,55 @@ def _decisive_first(settled: Settled) -> list[Tried]:
     )
 
 
-def _moment(name: str, cell: str, moment: Mapping[str, Any]) -> dict[str, Any]:
+def frame(settled: Sequence[Settled]) -> pd.DataFrame:
+    """One row a trial, with the answer of its claim."""
+    return pd.DataFrame(
+        [
+            {"claim": each.claim.name, "answer": each.answer, "prediction": each.claim.prediction}
+            | _trial(tried)
+            | {"folders": " ".join(tried.folders)}
+            for each in settled
+            for tried in each.tried
+        ]
+    )
+
+
+def _trial(tried: Tried) -> dict[str, Any]:
     return {
-        "id": name,
-        "cell": cell,
-        "text": moment["text"],
-        "folder": moment["folder"],
-        "data": script_json(moment["data"]),
+        "experiment": tried.trial.script,
+        "role": tried.trial.role,
+        "expected": tried.expects,
+        "held": tried.held,
+        "failed": tried.failed,
+        "unknown": tried.unknown,
+        "missing": tried.missing,
+        "measured": tried.measured.in_words if tried.measured else "",
+        "low": tried.rate.low,
+        "high": tried.rate.high,
+    }
+
+
+def _numbers(grid: Grid, settled: Settled) -> dict[str, Any]:
+    return {
+        **msgspec.to_builtins(settled.claim),
+        "answer": settled.answer,
+        "why": settled.why,
+        "as_predicted": settled.as_predicted,
+        "trials": [
+            {**_trial(tried), "folders": tried.folders, "command": wording.command(grid, tried)}
+            for tried in settled.tried
+        ],
+        "edge": None if settled.edge is None else _sweep(settled.edge),
+    }
+
+
+def _sweep(seen: Seen) -> dict[str, object]:
+    edge = seen.edge
+    return {
+        "axis": edge.axis,
+        "unit": edge.unit,
+        "predicted": edge.predicted,
+        "safe": edge.safe,
+        "points": [{"at": point, **msgspec.to_builtins(found)} for point, found in seen.rates.items()],
+        "missing": seen.missing,
     }

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
+from harness.campaign.document import Table
 from harness.campaign.folder import RunLine, finished_runs
 from harness.campaign.study import Played, Study
-from harness.claims import export, wording
+from harness.campaign.to_terminal import at_terminal
+from harness.claims import wording
 from harness.claims.claim import Claim, Trial
 from harness.claims.edges import EDGES, Seen, seen_of
 from harness.claims.grid import chosen, claims_grid, is_coarse, runs_of, unplayable
 from harness.claims.loads import LOADS
-from harness.claims.page import render_page
+from harness.claims.page import document_of
 from harness.claims.settle import Settled, settle, tried_of
 from harness.scripts.experiment import find_experiments
 
@@ -39,7 +40,7 @@ def claims_study(
         grid=claims_grid(testable, repeats, cluster),
         place=place,
         settle=lambda played: settle_all(claims, repeats, played.lines, cannot),
-        forms=forms,
+        document=document_of,
         tell=tell,
         exit_code=exit_code,
     )
@@ -94,21 +95,7 @@ def _expects(trial: Trial) -> str:
     return find_experiments(trial.script)[0].expect.says
 
 
-def forms(played: Played, settled: Sequence[Settled]) -> dict[str, str | bytes]:
-    campaign = played.campaign
-    return {
-        "index.html": render_page(campaign, settled, played.moments),
-        "claims.md": export.markdown(campaign, settled),
-        "claims.csv": export.frame(settled).to_csv(index=False),
-        "claims.json": export.document(campaign, settled),
-    }
-
-
 def tell(settled: Sequence[Settled], out: Console) -> None:
-    table = Table(box=None, pad_edge=False)
-    for head in ("claim", "answer", "why"):
-        table.add_column(head, overflow="fold")
-    for each in settled:
-        table.add_row(each.claim.name, each.answer, each.why)
-    out.print(table)
+    rows = [(each.claim.name, each.answer, each.why) for each in settled]
+    out.print(at_terminal(Table(("claim", "answer", "why"), rows)))
     out.print(f"{wording.headline(settled)}.")

@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from fencepost.markdown import table
 from fencepost.text import plural
 from harness.campaign.folder import RunLine
 from harness.campaign.measure import Blamed
@@ -16,6 +15,7 @@ from harness.explain.causes import IN_WORDS
 from workloads.mutants import Mutant
 
 _WORDS: Final[dict[str, str]] = {str(cause): words for cause, words in IN_WORDS.items()} | {"": "what the finding says"}
+HEADS: Final = ("mutant", "explain should say", "it says: runs")
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,20 +77,3 @@ def conclusion(rows: Sequence[tuple[str, Said]]) -> str:
     """One sentence; empty if nothing was explained."""
     right = sum(said.is_right for _, said in rows)
     return f"It names the right cause in every run of {right} of {plural(len(rows), 'mutant')}." if rows else ""
-
-
-def explanations(rows: Sequence[tuple[str, Said]]) -> list[str]:
-    """The table in Markdown, with its heading; `rows`: with the mutants' names. Empty if nothing was explained."""
-    if not rows:
-        return []
-    return [
-        "## What `fencepost explain` says",
-        "",
-        conclusion(rows),
-        "",
-        *table(
-            ("mutant", "it should say", "it says: runs", "in one of them"),
-            [(*cell, said.why) for cell, (_, said) in zip(cells(rows), rows, strict=True)],
-        ),
-        "",
-    ]

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 
+from harness.campaign.document import Table
 from harness.campaign.study import Study
+from harness.campaign.to_terminal import at_terminal
 from harness.checkers.explained import explain
 from harness.checkers.judge import judge_so_far
 from harness.mutants import explained
 from harness.mutants.grid import mutants_grid
-from harness.mutants.table import Row, comparison, conclusion, document, in_words, markdown, rows_of
+from harness.mutants.page import document_of
+from harness.mutants.table import Row, comparison, conclusion, in_words, rows_of
 from harness.store.run_folder import RunFolder
 from workloads.mutants import MUTANTS
 
@@ -34,17 +36,14 @@ def mutants_study(
     quick: bool,
     only: Sequence[str],
     faults: Sequence[str],
-) -> Study[list[Row]]:
+) -> Study[Sequence[Row]]:
     """Exit code 0: every mutant was found and named, no correct lock blamed; 1: not so; 2: not all runs are there."""
     place = report or REPORTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     return Study(
         grid=mutants_grid(seeds, first_seed, cluster, quick=quick, only=only, faults=faults),
         place=place,
         settle=lambda played: rows_of(played.lines),
-        forms=lambda played, _: {
-            "table.md": markdown(played.campaign, played.lines),
-            "table.json": document(played.campaign, played.lines),
-        },
+        document=document_of,
         tell=tell,
         exit_code=lambda played, rows: 2 if not played.is_complete else int(not all(row.is_right for row in rows)),
         may_grow=True,
@@ -53,34 +52,14 @@ def mutants_study(
     )
 
 
-def tell(rows: list[Row], out: Console) -> None:
-    out.print(render(rows))
+def tell(rows: Sequence[Row], out: Console) -> None:
+    shown = in_words(rows)
+    shorter = [(row[0], *row[2:]) for row in (shown.heads, *shown.rows)]  # the wrong line is for the page
+    out.print(at_terminal(Table([str(head) for head in shorter[0]], shorter[1:])))
     out.print(f"{conclusion(rows)} {comparison(rows)}".rstrip())
     if said := [(row.name, row.said) for row in rows if row.said]:
-        out.print(render_said(said))
+        out.print(at_terminal(Table(explained.HEADS, explained.cells(said))))
         out.print(f"fencepost explain: {explained.conclusion(said)}")
-
-
-def render(rows: list[Row]) -> Table:
-    """The table for a terminal."""
-    cells = in_words(rows)
-    table = Table(box=None, pad_edge=False)
-    for name in cells.head:
-        if name != "wrong line":
-            table.add_column(name, overflow="fold")
-    for row in cells.rows:
-        table.add_row(row[0], *row[2:])
-    return table
-
-
-def render_said(rows: list[tuple[str, explained.Said]]) -> Table:
-    """What `fencepost explain` should say of each mutant, and what it says in how many runs."""
-    table = Table(box=None, pad_edge=False)
-    for name in ("mutant", "explain should say", "it says: runs"):
-        table.add_column(name, overflow="fold")
-    for row in explained.cells(rows):
-        table.add_row(*row)
-    return table
 
 
 def is_named(run: RunFolder) -> bool:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 import msgspec
 
-from fencepost.markdown import Markdown, block, code, escaped, joined, table
-from fencepost.text import MISSING, listed, plural
-from harness.campaign.folder import Campaign, RunLine
+from fencepost.text import MISSING, plural
+from harness.campaign.document import Table
+from harness.campaign.folder import RunLine
 from harness.campaign.measure import Blamed
-from harness.mutants.explained import Said, explanations, said_of
+from harness.mutants.explained import Said, said_of
 from harness.mutants.grid import LIMIT_MS, NEMESES
-from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, NO_FAULT, PLAIN, STANDARD, UNAIMED, Mutant
+from workloads.mutants import CONTROLS, MUTANTS, NO_FAULT, PLAIN, STANDARD, UNAIMED, Mutant
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,15 +130,7 @@ def _names(mutant: Mutant | None, item: Blamed) -> bool:
     return mutant is None or mutant.is_named_by(item.kind, item.cause)
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """A table as text."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def in_words(rows: Sequence[Row]) -> Cells:
+def in_words(rows: Sequence[Row]) -> Table:
     """`3 of 3, 1.2 s`; `(2 of 3)` if only other findings blame the lock; a dash if nothing was found."""
     columns = [nemesis for nemesis in NEMESES if any(nemesis in row.fields for row in rows)]
     head = ("lock", "wrong line", "settings", *columns)
@@ -149,7 +139,7 @@ def in_words(rows: Sequence[Row]) -> Cells:
     if len(mutants) > 1:
         sums = {"all mutants": mutants, "mutants that show only under faults": _hidden(rows)}
         body += [(name, "", "", *(_of_all(some, kind) for kind in columns)) for name, some in sums.items() if some]
-    return Cells(head, tuple(body))
+    return Table(head, body, "said")
 
 
 def _of_all(rows: Sequence[Row], nemesis: str) -> str:
@@ -238,114 +228,3 @@ def _compared(mutants: Sequence[Row], kind: str, what: str, name: str) -> str:
         f"{begin}. The {name} miss the mutant within {LIMIT_MS // 1000} s in half of the runs or more, so "
         f"theirs is more than {LIMIT_MS / soon_ms:.0f} times as long."
     )
-
-
-def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
-    """The table for a repository, with the verdicts' texts and the command that repeats it."""
-    rows = rows_of(lines)
-    cells = in_words(rows)
-    machine = ", ".join(f"{name} {value}" for name, value in campaign.machine.items())
-    out = [f"# {escaped(campaign.grid.title)}", "", escaped(campaign.grid.question), ""]
-    out += [escaped(f"{conclusion(rows)} {comparison(rows)}".rstrip()), ""]
-    out += [
-        "Each mutant is the reference lock with one line wrong ([mutants](../docs/mutants.md)). A cell shows in how "
-        "many runs the verdict had a finding that names the mutant, and the median time from the start of a run to "
-        "the first event that shows the mistake. In brackets: runs with other findings that blame the lock. A dash: "
-        "these faults did not find it. `plain` is `partition+latency+pause+crash` with the load that a run has by "
-        "default; `unaimed` is `standard:aim=no`, which stops clients wherever they are. The last rows are correct "
-        "locks under the same loads, and the mutants together.",
-        "",
-        *table(cells.head, cells.rows),
-        "",
-        "## What the verdict says",
-        "",
-        *table(
-            (
-                "mutant",
-                "seen in",
-                "finding",
-                "the first one, as the verdict worded it",
-                "other findings that blame the lock: runs",
-            ),
-            [
-                (
-                    row.name,
-                    row.source or MISSING,
-                    joined([code(kind) for kind in (row.finding, *row.also)], Markdown(" or ")),
-                    row.text or MISSING,
-                    Markdown(", ".join(f"{code(kind)} {count}" for kind, count in row.others.items()) or MISSING),
-                )
-                for row in rows
-                if row.finding is not None
-            ],
-        ),
-        "",
-        *explanations([(row.name, row.said) for row in rows if row.said]),
-        "## Method",
-        "",
-        f"{plural(sum(line.error is None for line in lines), 'run')} at {escaped(_revisions(lines))} on "
-        f"{escaped(machine)}. A run ends as soon as the finding appears. "
-        "Seeds and longest run, "
-        + "; ".join(
-            f"{escaped(part.title)}: {plural(part.seeds, 'seed')}, at most {escaped(part.options['duration'])}"
-            for part in campaign.grid.parts
-        )
-        + ".",
-        "",
-        "Settings, loads and faults:",
-        "",
-        *table(
-            ("settings", "purpose", "options"),
-            [
-                (
-                    name,
-                    conditions.text,
-                    joined([code(_command_line(conditions.options(kind))) for kind in conditions.nemeses]),
-                )
-                for name, conditions in CONDITIONS.items()
-            ],
-        ),
-        "",
-        "## Repeat this table",
-        "",
-        *block(campaign.command),
-        "",
-    ]
-    return "\n".join(out)
-
-
-def _command_line(options: Mapping[str, str]) -> str:
-    return shlex.join(f"--{option}={value}" for option, value in options.items())
-
-
-def _revisions(lines: Sequence[RunLine]) -> str:
-    """`revision 1a`, or `revisions 1a (118 runs) and 2b (12 runs)` of a table that grew."""
-    made = Counter(line.revision or "unknown" for line in lines if line.error is None).most_common()
-    if len(made) < 2:
-        return f"revision {made[0][0] if made else 'unknown'}"
-    return "revisions " + listed([f"{revision} ({plural(runs, 'run')})" for revision, runs in made])
-
-
-def document(campaign: Campaign, lines: Sequence[RunLine]) -> bytes:
-    """The same as JSON, with each run and its folder."""
-    rows = rows_of(lines)
-    value = {
-        "schema_version": 1,
-        "title": campaign.grid.title,
-        "conclusion": conclusion(rows),
-        "revision": campaign.revision,
-        "machine": campaign.machine,
-        "rows": rows,
-        "runs": [
-            {
-                "cell": line.cell,
-                "seed": line.seed,
-                "folder": line.folder,
-                "verdict": line.verdict,
-                "blamed": line.figures.blamed if line.figures else (),
-                "error": line.error,
-            }
-            for line in lines
-        ],
-    }
-    return msgspec.json.format(msgspec.json.encode(value)) + b"\n"

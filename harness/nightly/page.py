@@ -1,21 +1,29 @@
-"""`index.html` of the nights: tonight's verdicts, what changed since the night before, and the trend."""
+"""The page of the nights: tonight's verdicts, what changed since the night before, and the trend."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+import msgspec
+import pandas as pd
 from markupsafe import Markup
 
-from fencepost.text import MISSING, milliseconds, number, plural, printable
+from fencepost.text import MISSING, milliseconds, number, plural
 from harness.campaign import wording
+from harness.campaign.document import Bullets, Document, Field, Heading, Paragraph, Table, Verdict
+from harness.campaign.provenance import machine_line, provenance_of
 from harness.campaign.statistics import rate
+from harness.campaign.study import Played
 from harness.nightly.changes import changes
-from harness.nightly.nights import Night, Played
-from harness.report.html import render
+from harness.nightly.nights import Night
+from harness.nightly.nights import Played as Tonight
 
 _NIGHTS_SHOWN: Final = 30
 _WIDTH, _HEIGHT = 120, 26
+_TONES: Final = {"red": "violation", "unfinished": "unknown", "green": "valid"}
+_TONIGHT: Final = ("lock", "servers", "", "runs with a violation", "sections/s", "first finding after")
+_TREND: Final = ("lock", "servers", "violations", "share of violations", "sections/s", "first finding after")
 
 
 def headline(night: Night) -> str:
@@ -33,45 +41,72 @@ def headline(night: Night) -> str:
     return "; ".join([*said, f"{plural(night.missing, 'run')} missing"] if night.missing else said)
 
 
-def render_page(nights: Sequence[Night]) -> str:
-    """`nights`: at least one; the last one is tonight."""
+def document_of(played: Played, nights: Sequence[Night]) -> Document | None:
+    """`nights`: at least one; the last one is tonight. None before the first run of it."""
     tonight, shown = nights[-1], nights[-_NIGHTS_SHOWN:]
+    if not tonight.played:
+        return None
     places = list(dict.fromkeys((p.lock, p.cluster) for night in reversed(shown) for p in night.played))
-    return render(
-        "nightly.html.j2",
-        tonight=tonight,
-        headline=headline(tonight),
-        tone={"red": "violation", "unfinished": "unknown", "green": "valid"}[tonight.colour],
-        changes=changes(nights),
-        first=len(nights) == 1,
-        rows=[_row(played) for played in tonight.played],
-        dates=[night.date for night in shown],
-        trend=[_trend(place, shown) for place in places],
+    news = changes(nights) or ["This is the first night." if len(nights) == 1 else "Nothing has changed."]
+    left_out = [f"{cell}: {error}" for cell, error in played.cannot.items()]
+    if tonight.missing:
+        left_out.append(f"{plural(tonight.missing, 'run')} missing")
+    return Document(
+        name="nightly",
+        title=f"The night of {tonight.date}",
+        facts=[machine_line(played.campaign.machine)],
+        blocks=[
+            Verdict(tonight.colour.upper(), f"{headline(tonight)}.", _TONES[tonight.colour]),
+            Paragraph(
+                "A night is red if a lock that is broken on purpose was not caught, or a correct one was blamed. A "
+                "library that breaks its promise is a result and does not make it red; the same seed is played again "
+                "first the next night."
+            ),
+            Heading("Since the night before"),
+            Bullets(news),
+            Heading("Tonight"),
+            Table(_TONIGHT, [_row(each) for each in tonight.played]),
+            Heading("Night by night"),
+            Paragraph(
+                f"From {shown[0].date} to {shown[-1].date}. Each curve begins at zero; a lock is not played every "
+                "night. The numbers are runs with a violation of all runs, in the last seven nights.",
+                "hint",
+            ),
+            Table(_TREND, [_trend(place, shown) for place in places], "wide"),
+        ],
+        made=provenance_of(played.campaign, played.lines, left_out),
+        numbers={"night": tonight},
+        tables={"nightly": pd.DataFrame([msgspec.to_builtins(each) for each in tonight.played])},
     )
 
 
-def _row(played: Played) -> dict[str, Any]:
-    return {
-        "lock": printable(played.lock),
-        "cluster": played.cluster,
-        "kind": {"library": "library", "correct": "must not be blamed", "control": "must be caught"}[played.kind],
-        "result": wording.counted(rate(played.violations, played.runs)),
-        "tone": "bad" if not played.is_as_it_must_be else "",
-        "rate": number(played.sections_per_s),
-        "detected": milliseconds(played.detected_ms),
-    }
+def _row(played: Tonight) -> list[str | Field]:
+    kind = {"library": "library", "correct": "must not be blamed", "control": "must be caught"}[played.kind]
+    result = wording.counted(rate(played.violations, played.runs))
+    return [
+        played.lock,
+        played.cluster,
+        kind,
+        result if played.is_as_it_must_be else Field(result, tone="bad"),
+        number(played.sections_per_s),
+        milliseconds(played.detected_ms),
+    ]
 
 
-def _trend(place: tuple[str, str], nights: Sequence[Night]) -> dict[str, Any]:
+def _trend(place: tuple[str, str], nights: Sequence[Night]) -> list[str | Field]:
     there = [next((p for p in night.played if (p.lock, p.cluster) == place), None) for night in nights]
-    return {
-        "lock": printable(place[0]),
-        "cluster": place[1],
-        "violations": [f"{p.violations}/{p.runs}" if p else MISSING for p in there][-7:],
-        "share": _line([p.violations / p.runs if p and p.runs else None for p in there], "Share of violations", 1.0),
-        "throughput": _line([p.sections_per_s if p else None for p in there], "Sections per second"),
-        "detected": _line([p.detected_ms if p else None for p in there], "Time to the first finding"),
-    }
+    last = next(p for p in reversed(there) if p)
+    shares = _line([p.violations / p.runs if p and p.runs else None for p in there], "Share of violations", 1.0)
+    rates = _line([p.sections_per_s if p else None for p in there], "Sections per second")
+    found = _line([p.detected_ms if p else None for p in there], "Time to the first finding")
+    return [
+        place[0],
+        place[1],
+        "  ".join([f"{p.violations}/{p.runs}" if p else MISSING for p in there][-7:]),
+        Field(f"{last.violations}/{last.runs}", picture=shares),
+        Field(number(last.sections_per_s), picture=rates),
+        Field(milliseconds(last.detected_ms), picture=found),
+    ]
 
 
 def _line(values: Sequence[float | None], label: str, top: float | None = None) -> Markup:

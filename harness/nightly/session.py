@@ -15,7 +15,7 @@ from harness.campaign.study import Played, Study
 from harness.nightly.changes import changes
 from harness.nightly.grid import nightly_grid
 from harness.nightly.nights import Night, failing_of, keep_night, played_of, read_nights
-from harness.nightly.page import headline, render_page
+from harness.nightly.page import document_of, headline
 from harness.run.environment import revision_in_words
 from harness.survey.subjects import Subject
 
@@ -49,7 +49,7 @@ def nightly_study(
         place=place / night.isoformat(),
         page=place,
         settle=partial(settle, night, place),
-        forms=lambda _, nights: {"index.html": render_page(nights)} if nights[-1].played else {},
+        document=document_of,
         tell=tell,
         exit_code=lambda _, nights: {"green": 0, "red": 1, "unfinished": 2}[nights[-1].colour],
         leaves_out=True,

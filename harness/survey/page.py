@@ -1,143 +1,230 @@
-"""`index.html` of the survey: a row a library, a column a promise, and what stands behind each ✗."""
+"""The page of the survey: a row a library, a column a promise, and what stands behind each ✗."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fencepost.text import plural, printable, printable_lines
-from harness.campaign import facts
-from harness.campaign.folder import Campaign
-from harness.report.html import render, script_json
+import msgspec
+import pandas as pd
+
+from fencepost.text import plural
+from harness.campaign.document import (
+    LOOK_INTO,
+    Block,
+    Bullets,
+    Code,
+    Command,
+    Document,
+    Field,
+    Folded,
+    Heading,
+    Paragraph,
+    Prose,
+    Strong,
+    Table,
+    Timeline,
+    folders,
+    paragraphs,
+)
+from harness.campaign.provenance import machine_line, provenance_of
+from harness.campaign.study import Played
 from harness.survey import wording
 from harness.survey.findings import FOLDER, Finding
 from harness.survey.grid import PARTS
-from harness.survey.promises import PROMISES, Promise
-from harness.survey.prose import html
+from harness.survey.promises import PROMISES
 from harness.survey.settle import MOST_RUNS, Row, Settled, asked, libraries_first
 
-Moments = Mapping[tuple[str, str], Mapping[str, Any]]
-"""By cell and kind of finding (empty for an overlap)."""
 
-
-def render_page(campaign: Campaign, rows: Sequence[Row], moments: Moments, findings: Sequence[Finding]) -> str:
-    """The page as one string of HTML."""
-    broken = [
-        _broken(campaign, row, settled, moments, findings)
-        for row in libraries_first(rows)
-        for settled in row.settled
-        if settled.answer == "broken"
-    ]
-    _open_each_once(broken)
-    parts = (
-        (title, [row for row in libraries_first(rows) if row.subject.nodes == nodes]) for nodes, title in PARTS.items()
-    )
-    return render(
-        "survey.html.j2",
-        title=campaign.grid.title,
+def document_of(findings: Sequence[Finding], played: Played, rows: Sequence[Row]) -> Document:
+    grid, sorted_rows = played.campaign.grid, libraries_first(rows)
+    faults = wording.faults(grid)
+    uses = "; ".join(f"{name} ({says})" for name, says in wording.uses())
+    return Document(
+        name="survey",
+        title=grid.title,
         facts=[
             plural(sum(row.runs for row in rows), "run"),
-            plural(len(wording.faults(campaign.grid)), "kind") + " of fault",
-            facts.machine_line(campaign.machine),
-            f"revision {campaign.revision or 'unknown'}",
+            plural(len(faults), "kind") + " of fault",
+            machine_line(played.campaign.machine),
         ],
-        headline=wording.headline(rows),
-        introduction=wording.INTRODUCTION,
-        reading=wording.READING,
-        controls=wording.controls(rows),
-        promises=PROMISES,
-        tables=[
-            {"title": title, "promises": (heads := asked(some)), "rows": [_row(row, heads) for row in some]}
-            for title, some in parts
+        blocks=[
+            Paragraph(f"{wording.headline(rows)}.", "lead"),
+            *paragraphs(wording.INTRODUCTION),
+            Paragraph(wording.READING, "hint"),
+            *_matrices(sorted_rows),
+            Paragraph("Point at a field to see why. A ✗ leads to what was found.", "hint"),
+            Heading("Controls"),
+            Paragraph(
+                "Locks of which the answer is known were played among the others, under the same faults.", "hint"
+            ),
+            Bullets(wording.controls(rows) or ["None was played, so nothing shows that this page can be relied on."]),
+            Heading("What is promised"),
+            Table(
+                ("promise", "what it says", "in which runs it is at stake"),
+                [(promise.title, promise.says, promise.counts) for promise in PROMISES],
+                "said",
+            ),
+            *_found(findings, played, sorted_rows),
+            *_also(sorted_rows),
+            Heading("What was done to them"),
+            Table(
+                ("fault", "what it is", "options of fencepost test"),
+                [(name, says, Code(options)) for name, says, options in faults],
+                "said",
+            ),
+            Paragraph(
+                f"Each of them in each way to use a lock that the library offers: {uses}. The TTL is 1 s.", "hint"
+            ),
+            Heading("What was not tested"),
+            Bullets(wording.NOT_TESTED),
         ],
-        broken=broken,
-        faults=wording.faults(campaign.grid),
-        uses=wording.uses(),
-        missing=wording.missing(rows, campaign.grid),
-        not_tested=wording.NOT_TESTED,
-        command=printable_lines(campaign.command),
+        made=provenance_of(played.campaign, played.lines, wording.missing(rows, grid)),
+        numbers={"subjects": [_numbers(played, row) for row in rows]},
+        tables={"survey": frame(rows)},
     )
 
 
-def _row(row: Row, heads: Sequence[Promise]) -> dict[str, Any]:
-    return {
-        "name": row.subject.name,
-        "homepage": row.subject.homepage,
-        "about": wording.about(row),
-        "source": wording.source(row.subject),
-        "also": wording.also(row),
-        "role": row.subject.role,
-        "cells": [
-            {
-                "answer": settled.answer,
-                "sign": wording.sign(settled),
-                "note": wording.note(settled),
-                "why": f"{settled.promise.title}: {settled.why}",
-                "to": _anchor(row, settled) if settled.answer == "broken" else "",
-            }
-            for settled in row.settled
-            if settled.promise in heads
-        ],
-    }
+def _matrices(rows: Sequence[Row]) -> Iterator[Block]:
+    for nodes, title in PARTS.items():
+        some = [row for row in rows if row.subject.nodes == nodes]
+        if some:
+            promises = asked(some)
+            yield Heading(title)
+            heads = ("library", *(promise.title for promise in promises))
+            yield Table(
+                heads,
+                [(_name(row), *(_answer(row, s) for s in row.settled if s.promise in promises)) for row in some],
+                "promises",
+            )
 
 
-def _broken(
-    campaign: Campaign, row: Row, settled: Settled, moments: Moments, findings: Sequence[Finding]
-) -> dict[str, Any]:
-    lines = [each.line for each in settled.broken]
+def _name(row: Row) -> Field:
+    subject = row.subject
+    return Field(subject.name, wording.about(row), subject.role, subject.homepage, wording.source(subject))
+
+
+def _answer(row: Row, settled: Settled) -> Field:
+    to = f"#{_anchor(row, settled)}" if settled.answer == "broken" else ""
+    why = f"{settled.promise.title}: {settled.why}"
+    return Field(wording.sign(settled), wording.note(settled), settled.answer, to, why)
+
+
+def _found(findings: Sequence[Finding], played: Played, rows: Sequence[Row]) -> Iterator[Block]:
+    """What broke each promise. A finding that explains several ✗ is open at the first of them."""
+    broken = [(row, settled) for row in rows for settled in row.settled if settled.answer == "broken"]
+    if broken:
+        yield Heading("What was found")
+        yield Paragraph(
+            f"{LOOK_INTO} A command makes the first of the runs again. A seed repeats the load and the faults, not how "
+            "they meet: what is rare may need several runs.",
+            "hint",
+        )
+    read = set[str]()
+    for row, settled in broken:
+        yield from _broken(played, row, settled)
+        for each in findings:
+            if each.about.explains(row.subject.name, settled.promise.name):
+                yield _told(each, is_open=each.name not in read)
+                read.add(each.name)
+
+
+def _told(finding: Finding, *, is_open: bool) -> Block:
+    blocks: list[Block] = [Prose(finding.body, FOLDER, finding.title, f"{finding.name}.md")]
+    if not finding.about.is_awaited:
+        run = Code(f"{FOLDER}/{finding.about.run}")
+        unpacks, judges = Code("tar -xf"), Code("fencepost analyze")
+        text = ["The run that shows it best is ", run, ", beside this page. ", unpacks, " unpacks it, and ", judges]
+        blocks.append(Paragraph([*text, " judges it again."], "hint"))
+    return Folded(finding.title, blocks, is_open)
+
+
+def _broken(played: Played, row: Row, settled: Settled) -> Iterator[Block]:
+    yield Heading(f"{row.subject.name}: {settled.promise.title}", 3, _anchor(row, settled))
+    library = " ".join(filter(None, (row.library.name, row.library.version)))
+    yield Paragraph(f"{library} · promised: {settled.promise.says}", "hint")
+    yield Paragraph([Strong(f"{settled.why[0].upper()}{settled.why[1:]}."), f" {wording.story(settled)}"])
     # What is explained says more than what is not.
     first = next((f for each in settled.broken for f in each.findings if f.why), settled.broken[0].findings[0])
-    return {
-        "id": _anchor(row, settled),
-        "title": f"{row.subject.name}: {settled.promise.title}",
-        "library": " ".join(filter(None, (row.library.name, row.library.version))),
-        "says": settled.promise.says,
-        "why": settled.why,
-        "story": wording.story(settled),
-        "example": first.text,
-        "explained": first.why,
-        "moment": _moment(settled, moments),
-        "command": printable(wording.command(campaign.grid, settled)),
-        "runs": [(line.cell, line.seed, line.folder) for line in lines[:MOST_RUNS]],
-        "more": len(lines) - MOST_RUNS,
-        "findings": [
-            {
-                "name": each.name,
-                "title": each.title,
-                "run": None if each.about.is_awaited else f"{FOLDER}/{each.about.run}",
-                "text": html(each.body, FOLDER),
-            }
-            for each in findings
-            if each.about.explains(row.subject.name, settled.promise.name)
-        ],
-    }
+    yield Paragraph(f"For example: {first.text}. {first.why}")
+    if (moment := _moment(settled, played.timelines)) is not None:
+        yield Timeline(f"moment-{_anchor(row, settled)}", moment)
+    more = len(settled.broken) - MOST_RUNS
+    yield Command(wording.command(played.campaign.grid, settled))
+    runs = folders([each.line.folder for each in settled.broken[:MOST_RUNS]])
+    yield Paragraph(["Runs: ", *runs, f", and {more} more, in survey.json." if more > 0 else "."], "hint")
 
 
-def _open_each_once(broken: Sequence[dict[str, Any]]) -> None:
-    """A finding that explains several ✗ is there to be read at the first of them; at the others it opens on a click."""
-    read = set[str]()
-    for each in broken:
-        for finding in each["findings"]:
-            finding["is_open"] = finding["name"] not in read
-            read.add(finding["name"])
+def _also(rows: Sequence[Row]) -> Iterator[Block]:
+    if said := [f"{row.subject.name}: {also}" for row in rows if (also := wording.also(row))]:
+        yield from (Heading("Also seen"), Bullets(said))
 
 
-def _moment(settled: Settled, moments: Moments) -> dict[str, Any] | None:
+def _moment(settled: Settled, moments: Mapping[tuple[str, str], Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The picture of a finding that broke the promise, if one was kept."""
     for each in settled.broken:
         for blamed in each.findings:
             kind = "" if blamed.kind in ("overlap", "over-capacity") else blamed.kind
-            if (key := (each.line.cell, kind)) in moments:
-                moment = moments[key]
-                return {
-                    "show": moment["show"],
-                    "text": moment["text"],
-                    "from_s": f"{moment['from_s']:.1f}",
-                    "folder": moment["folder"],
-                    "data": script_json(moment["data"]),
-                }
+            if (moment := moments.get((each.line.cell, kind))) is not None:
+                return moment
     return None
 
 
 def _anchor(row: Row, settled: Settled) -> str:
     return f"{row.subject.name}-{settled.promise.name}"
+
+
+def frame(rows: Sequence[Row]) -> pd.DataFrame:
+    """One row a subject and promise; `low` and `high` are the ends of the exact 95 % interval, as shares."""
+    return pd.DataFrame(
+        [
+            {
+                "subject": row.subject.name,
+                "library": row.library.name,
+                "version": row.library.version,
+                "language": row.library.language,
+                "nodes": row.subject.nodes,
+                "role": row.subject.role,
+                "promise": settled.promise.name,
+                "answer": settled.answer,
+                "broken": settled.rate.events,
+                "at_stake": settled.rate.trials,
+                "low": settled.rate.low,
+                "high": settled.rate.high,
+                "why": settled.why,
+                "runs": row.runs,
+                "folders": " ".join(each.line.folder for each in settled.broken),
+            }
+            for row in rows
+            for settled in row.settled
+        ]
+    )
+
+
+def _numbers(played: Played, row: Row) -> dict[str, object]:
+    return {
+        **msgspec.to_builtins(row.subject),
+        "library": msgspec.to_builtins(row.library),
+        "runs": row.runs,
+        "planned": row.planned,
+        "broke_off": row.broke_off,
+        "cannot": row.cannot,
+        "other_findings": row.others,
+        "wrong_clocks": msgspec.to_builtins(row.clocks),
+        "promises": [_promise(played, settled) for settled in row.settled],
+    }
+
+
+def _promise(played: Played, settled: Settled) -> dict[str, object]:
+    return {
+        "name": settled.promise.name,
+        "answer": settled.answer,
+        "why": settled.why,
+        "rate": msgspec.to_builtins(settled.rate),
+        "findings": settled.kinds,
+        "faults": settled.by_fault,
+        "runs": [
+            {"cell": each.line.cell, "seed": each.line.seed, "folder": each.line.folder} for each in settled.broken
+        ],
+        "command": wording.command(played.campaign.grid, settled) if settled.broken else "",
+    }

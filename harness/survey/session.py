@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 
 from fencepost.errors import UsageError
+from harness.campaign.document import Table
 from harness.campaign.folder import Campaign
 from harness.campaign.study import Played, Study
-from harness.survey import export, wording
+from harness.campaign.to_terminal import at_terminal
+from harness.survey import wording
 from harness.survey.findings import FOLDER, Finding, read_findings
 from harness.survey.grid import FAULT_NAMED, survey_grid
-from harness.survey.page import render_page
+from harness.survey.page import document_of
 from harness.survey.promises import PROMISES
 from harness.survey.settle import Row, beside, rows_of
 from harness.survey.subjects import SUBJECTS, Subject
@@ -37,7 +38,7 @@ def survey_study(
         grid=grid,
         place=place,
         settle=partial(settle_all, findings),
-        forms=partial(forms, findings),
+        document=partial(document_of, findings),
         tell=tell,
         exit_code=exit_code,
         leaves_out=True,
@@ -76,22 +77,11 @@ def settle_all(findings: Sequence[Finding], played: Played) -> list[Row]:
     return [beside(row, findings) for row in rows]
 
 
-def forms(findings: Sequence[Finding], played: Played, rows: Sequence[Row]) -> dict[str, str | bytes]:
-    campaign = played.campaign
-    return {
-        "index.html": render_page(campaign, rows, played.timelines, findings),
-        "survey.md": export.markdown(campaign, rows, findings),
-        "survey.csv": export.frame(rows).to_csv(index=False),
-        "survey.json": export.document(campaign, rows),
-    }
-
-
 def tell(rows: Sequence[Row], out: Console) -> None:
-    table = Table(box=None, pad_edge=False)
-    for head in ("library", "runs", *(promise.name for promise in PROMISES)):
-        table.add_column(head, no_wrap=head == "library", overflow="fold")
-    for row in rows:
-        cells = (" ".join(filter(None, (wording.sign(each), wording.note(each)))) for each in row.settled)
-        table.add_row(row.subject.name, str(row.runs), *cells)
-    out.print(table)
+    heads = ("library", "runs", *(promise.name for promise in PROMISES))
+    said = [
+        (row.subject.name, str(row.runs), *(f"{wording.sign(s)} {wording.note(s)}".rstrip() for s in row.settled))
+        for row in rows
+    ]
+    out.print(at_terminal(Table(heads, said)))
     out.print(f"{wording.headline(rows)}.")

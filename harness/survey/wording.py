@@ -7,7 +7,6 @@ from typing import Final
 
 from fencepost.text import count, listed, plural
 from harness.campaign import facts, wording
-from harness.campaign.folder import Campaign
 from harness.campaign.grid import Grid
 from harness.survey.grid import FAULTS, USES, Fault
 from harness.survey.promises import ENOUGH
@@ -166,10 +165,6 @@ def command(grid: Grid, settled: Settled) -> str:
     """What makes the first run again that broke the promise."""
     line = settled.broken[0].line
     return facts.command(grid, line.cell, line.seed)
-
-
-def machine(campaign: Campaign) -> str:
-    return f"Revision {campaign.revision or 'unknown'}, {facts.machine_line(campaign.machine)}."
 
 
 def _options(fault: Fault) -> str:

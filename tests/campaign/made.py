@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.grid import Grid, check, from_axes
 from harness.campaign.measure import Figures
+from harness.campaign.study import Played
+from harness.options import parse_run
 
 AXES = ("persistence=none,aof-always", "clients=2,4")
 
@@ -17,6 +21,22 @@ def grid(*axes: str, seeds: int = 2, **common: str) -> Grid:
 
 def campaign(of: Grid | None = None) -> Campaign:
     return Campaign(grid=of or grid(), revision="1a2b3c", command="fencepost compare", machine={"cores": 2})
+
+
+def played(
+    of: Grid | None,
+    lines: Sequence[RunLine],
+    moments: Mapping[str, Mapping[str, object]] | None = None,
+    *,
+    of_campaign: Campaign | None = None,
+) -> Played:
+    """What is on record of such a campaign. `moments`: by cell."""
+    begun = of_campaign or campaign(of)
+    configs = {
+        name: parse_run(begun.grid.words(name, 1)) for name, (_, cell) in begun.grid.cells.items() if not cell.script
+    }
+    timelines = {(cell, ""): moment for cell, moment in (moments or {}).items()}
+    return Played(Path("report"), begun, lines, configs, timelines, {}, is_complete=False)
 
 
 def figures(**changed: Any) -> Figures:

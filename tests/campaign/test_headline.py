@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from fencepost.errors import UsageError
-from harness.campaign import export, headline
+from harness.campaign import headline
 from harness.campaign.aggregate import summaries
 from harness.campaign.folder import CampaignFolder, RunLine
 from harness.campaign.grid import Grid, Headline, Pool, check, load_grid
 from harness.campaign.grids.fsync import GRID, QUICK
 from tests.campaign import made
-from tests.campaign.test_report import configs, page_of, text_of
+from tests.campaign.test_report import forms, page_of, text_of
 
 BARE = ("none · clients 2", "none · clients 4")
 KEPT = ("aof-always · clients 2", "aof-always · clients 4")
@@ -67,7 +67,7 @@ def test_the_page_and_the_markdown_say_it_and_the_page_shows_every_pool() -> Non
     assert said(lines) in text_of(page)
     assert "no &lt;log&gt;</text>" in page
     assert "no <log>" not in page
-    text = export.markdown(made.campaign(grid()), lines, summaries(grid(), lines), configs(grid()))
+    text = forms(grid(), lines)["report.md"]
     assert said(lines) in text
     assert "12 of 32: 38 % (21 % to 57 %)" in text
     assert "In short" not in page_of(made.grid(), lines)
@@ -78,7 +78,7 @@ def test_the_markdown_compares_what_the_grid_asks_for_and_otherwise_everything()
     asked = msgspec.structs.replace(of, parts=(msgspec.structs.replace(of.parts[0], pairs=((BARE[1], KEPT[0]),)),))
     for one, rows in ((of, 4), (asked, 1)):
         lines = made.lines(one)
-        text = export.markdown(made.campaign(one), lines, summaries(one, lines), configs(one))
+        text = forms(one, lines)["report.md"]
         assert len(re.findall(r"^\| [^|]+ \| [^|]+ \| opportunity \|", text, re.MULTILINE)) == rows
 
 

@@ -13,22 +13,23 @@ from harness.campaign import export
 from harness.campaign.aggregate import contrasts, summaries
 from harness.campaign.example_timeline import moment_of
 from harness.campaign.folder import RunLine
+from harness.campaign.forms import forms_of
 from harness.campaign.grid import Cell, Grid, Part
-from harness.campaign.page import render_page
-from harness.config import RunConfig
-from harness.options import parse_run
+from harness.campaign.page import document_of
 from tests.campaign import made
 from tests.campaign.test_measure import two_overlaps_after_one_outage
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>|\u2028'\"&"
 
 
-def configs(grid: Grid) -> dict[str, RunConfig]:
-    return {name: parse_run(grid.words(name, 1)) for name in grid.cells}
+def forms(grid: Grid, lines: list[RunLine], moments: dict[str, dict[str, object]] | None = None) -> dict[str, str]:
+    """Every form of the report, by the name of its file."""
+    made_of = forms_of(document_of(made.played(grid, lines, moments), summaries(grid, lines)))
+    return {name: form if isinstance(form, str) else form.decode() for name, form in made_of.items()}
 
 
 def page_of(grid: Grid, lines: list[RunLine], moments: dict[str, dict[str, object]] | None = None) -> str:
-    return render_page(made.campaign(grid), lines, summaries(grid, lines), configs(grid), moments or {})
+    return forms(grid, lines, moments)["index.html"]
 
 
 def text_of(page: str) -> str:
@@ -128,11 +129,8 @@ def test_it_says_how_long_the_load_of_a_run_was(axes: tuple[str, ...], told: str
 
 def test_every_number_names_its_runs_and_the_command_that_repeats_it() -> None:
     grid = made.grid()
-    page = page_of(grid, made.lines(grid))
-    for form in (
-        page,
-        export.markdown(made.campaign(grid), made.lines(grid), summaries(grid, made.lines(grid)), configs(grid)),
-    ):
+    written = forms(grid, made.lines(grid))
+    for form in (written["index.html"], written["report.md"]):
         assert "fencepost test --cluster=process --lock=redlock --persistence=none --clients=4 --seed=1" in form
         assert "run-aof-always · clients 4-2" in form
 
@@ -144,11 +142,11 @@ def test_what_stayed_behind_is_told_where_nodes_were_watched() -> None:
     lines = [made.line("pottery", 1, **left), made.line("pottery", 2, **clean), made.line("redlock", 1, **clean)]
     said = "13 keys", "up to 990 ms, 1 acquire took too long, 2 sections not backed by a majority"
     text = text_of(page_of(grid, lines))
-    assert "What stayed behind" in text
+    assert "Orphaned keys" in text
     assert f"redlock 0 keys pottery {' '.join(said)}" in text
-    told = export.markdown(made.campaign(grid), lines, summaries(grid, lines), configs(grid))
+    told = forms(grid, lines)["report.md"]
     assert f"| pottery | {'<br>'.join(said)} |" in told
-    assert "What stayed behind" not in text_of(page_of(grid, [made.line("pottery", 1)]))
+    assert "Orphaned keys" not in text_of(page_of(grid, [made.line("pottery", 1)]))
 
 
 def test_a_campaign_that_has_just_begun_says_so() -> None:
@@ -187,7 +185,7 @@ def test_hostile_names_are_text_everywhere_and_nothing_is_loaded_from_anywhere()
     assert not {"src", "href"} & set(hostile.attributes)
     assert not re.search(r"https?:|url\(|@import", page)
     assert "default-src 'none'" in page
-    text = export.markdown(made.campaign(grid), lines, summaries(grid, lines), configs(grid))
+    text = forms(grid, lines)["report.md"]
     assert not re.search(r"^\|.*<(?!br>)", text, re.MULTILINE)
 
 
@@ -214,7 +212,7 @@ def test_the_tables_to_compute_with_agree_with_the_page() -> None:
     assert float(cells[2]["runs_with_overlap_lock_high"]) == pytest.approx(found[2].violated["lock"].high)
     runs = list(csv.DictReader(io.StringIO(export.runs_frame(lines).to_csv(index=False))))
     assert [(row["cell"], row["seed"]) for row in runs] == [(line.cell, str(line.seed)) for line in lines]
-    document = json.loads(export.document(made.campaign(grid), lines, found))
+    document = json.loads(forms(grid, lines)["report.json"])
     assert document["finished"] == 8
     assert len(document["comparisons"]) == 4
     assert document["cells"][0]["folders"] == ["run-none · clients 2-1", "run-none · clients 2-2"]

@@ -9,11 +9,12 @@ import pytest
 
 from harness.campaign.folder import Campaign, CampaignFolder, RunLine
 from harness.campaign.measure import Figures
-from harness.campaign.study import read_played, write_forms
+from harness.campaign.study import read_played, write_document
 from harness.claims.claim import Claim
 from harness.claims.edges import EDGES, VALIDITY_TTLS, Edge, seen_of
 from harness.claims.grid import LEAST_LOADS, chosen, claims_grid, edges_of
-from harness.claims.session import forms, settle_all
+from harness.claims.page import document_of
+from harness.claims.session import settle_all
 from harness.claims.table import CLAIMS
 from harness.options import parse_run
 from workloads.base import LockSettings
@@ -116,7 +117,7 @@ def page(tmp_path: Path) -> Path:
     folder = CampaignFolder.claim(tmp_path / "report", campaign)
     for point in edge.coarse:
         folder.append(line(edge, point, 1, figures(40, lock=0 if edge.is_safe(point) else 30)))
-    write_forms(folder.path, forms(read_played(folder, {}), settle_all(claims, 1, folder.lines())))
+    write_document(document_of(read_played(folder, {}), settle_all(claims, 1, folder.lines())), folder.path)
     folder.close()
     return folder.path
 

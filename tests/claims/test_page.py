@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 from harness.campaign.folder import Campaign, CampaignFolder, RunLine
-from harness.campaign.study import read_played, write_forms
+from harness.campaign.study import read_played, write_document
 from harness.claims.grid import chosen, claims_grid
-from harness.claims.session import forms, settle_all
+from harness.claims.page import document_of
+from harness.claims.session import settle_all
 from harness.claims.settle import Settled
 
 NAMES = ["crash-no-persistence", "fencing-writes-only"]
@@ -43,7 +44,7 @@ def written(tmp_path: Path) -> tuple[Path, list[Settled]]:
             folder.append(line(cell, seed))
         folder.keep_timeline(cell, timeline(cell))
     settled = settle_all(claims, REPEATS, folder.lines())
-    write_forms(folder.path, forms(read_played(folder, {}), settled))
+    write_document(document_of(read_played(folder, {}), settled), folder.path)
     folder.close()
     return folder.path, settled
 
@@ -83,7 +84,7 @@ def test_a_page_of_half_a_session_says_that_runs_are_missing(tmp_path: Path) -> 
     folder = CampaignFolder.claim(tmp_path / "report", campaign)
     folder.append(line("crash-without-persistence", 1))
     settled = settle_all(claims, REPEATS, folder.lines())
-    write_forms(folder.path, forms(read_played(folder, {}), settled))
+    write_document(document_of(read_played(folder, {}), settled), folder.path)
     folder.close()
     assert "Not all runs are finished" in (folder.path / "index.html").read_text()
     assert settled[0].answer == "undecided"

@@ -10,9 +10,12 @@ from msgspec.structs import replace
 
 from fencepost.errors import UsageError
 from harness.campaign.folder import Campaign, RunLine
+from harness.campaign.forms import forms_of
 from harness.campaign.measure import Blamed, Figures
 from harness.mutants.grid import mutants_grid
-from harness.mutants.table import Row, comparison, conclusion, document, in_words, markdown, rows_of
+from harness.mutants.page import document_of
+from harness.mutants.table import Row, comparison, conclusion, in_words, rows_of
+from tests.campaign import made
 from workloads.mutants import CONTROLS, MUTANTS, STANDARD
 
 HALF, OVER = "half is enough", "grants what is over"
@@ -25,6 +28,12 @@ def line(lock: str, nemesis: str, seed: int, *blamed: tuple[str, float], **more:
     )  # fmt: skip
     known = {"folder": f"run-{seed}", "verdict": "valid", "took_s": 1.0, "figures": figures}
     return RunLine(cell=f"{lock} · {nemesis}", seed=seed, **(known | more))
+
+
+def forms(campaign: Campaign, lines: list[RunLine]) -> dict[str, str]:
+    """Every form of the page, by the name of its file."""
+    written = forms_of(document_of(made.played(None, lines, of_campaign=campaign), rows_of(lines)))
+    return {name: form if isinstance(form, str) else form.decode() for name, form in written.items()}
 
 
 def row(*lines: RunLine) -> Row:
@@ -65,7 +74,7 @@ def test_another_finding_that_is_explained_rightly_names_it_too() -> None:
     assert both.others == {}
     campaign = Campaign(grid=mutants_grid(1, 1, "process", quick=True), revision="1a", command="it", machine={})
     names = "| `unfounded-belief` or `overlap` |"
-    assert names in markdown(campaign, [line("a late reply counts", "standard", 1)])
+    assert names in forms(campaign, [line("a late reply counts", "standard", 1)])["table.md"]
     wrong = found(Blamed("overlap", 5.0, "both", "deleted"))
     assert (wrong.fields["standard"].named, wrong.others) == (0, {"overlap": 1})
 
@@ -94,7 +103,7 @@ def test_the_last_row_has_the_rate_and_the_median_over_all_runs_and_a_miss_count
 
 
 def test_columns_that_were_not_played_are_not_shown() -> None:
-    assert in_words([row(line(HALF, "pause", 1))]).head == ("lock", "wrong line", "settings", "pause")
+    assert in_words([row(line(HALF, "pause", 1))]).heads == ("lock", "wrong line", "settings", "pause")
 
 
 def test_the_standard_faults_are_compared_with_the_plain_ones() -> None:
@@ -152,9 +161,9 @@ def test_a_run_that_broke_off_counts_for_nothing() -> None:
 def test_the_table_names_every_revision_that_made_a_run() -> None:
     campaign = Campaign(grid=mutants_grid(1, 1, "process", quick=True), revision="1a", command="it", machine={})
     lines = [line(HALF, "standard", seed, ("overlap", 5.0), revision="1a") for seed in (1, 2)]
-    assert "2 runs at revision 1a on" in markdown(campaign, lines)
+    assert "| revision | 1a |" in forms(campaign, lines)["table.md"]
     lines.append(line(OVER, "standard", 1, revision="2b"))
-    assert "3 runs at revisions 1a (2 runs) and 2b (1 run) on" in markdown(campaign, lines)
+    assert "| revision | 1a (2 runs) and 2b (1 run) |" in forms(campaign, lines)["table.md"]
 
 
 def test_the_conclusion_names_who_was_missed() -> None:
@@ -203,10 +212,11 @@ def test_every_form_of_the_table_has_every_row() -> None:
     grid = mutants_grid(1, 1, "process", quick=True)
     campaign = Campaign(grid=grid, revision="1a2b3c", command="fencepost mutants --quick", machine={"cores": 2})
     lines = [line(mutant.name, STANDARD, 1, (mutant.finding, 5.0)) for mutant in MUTANTS.values()]
-    text = markdown(campaign, lines)
+    written = forms(campaign, lines)
+    text = written["table.md"]
     assert all(f"| {name} |" in text for name in MUTANTS)
     assert f"All {len(MUTANTS)} mutants were found and named within 60 s." in text
     assert campaign.command in text
-    value = json.loads(document(campaign, lines))
+    value = json.loads(written["table.json"])
     assert [row["name"] for row in value["rows"]] == list(MUTANTS)
     assert value["runs"][0] | {"folder": "run-1", "seed": 1} == value["runs"][0]

@@ -14,10 +14,11 @@ import pytest
 from fencepost.errors import FencepostError, UsageError
 from harness.campaign.folder import CampaignFolder
 from harness.campaign.grid import Cell
-from harness.campaign.study import read_played, write_forms
+from harness.campaign.study import read_played, write_document
 from harness.survey.findings import About, Finding
+from harness.survey.page import document_of
 from harness.survey.promises import ENOUGH
-from harness.survey.session import forms, settle_all
+from harness.survey.session import settle_all
 from tests.survey import made
 from tests.survey.made import blamed, line
 
@@ -30,7 +31,7 @@ FINDING = Finding(
 
 def write(folder: CampaignFolder, *findings: Finding, cannot: dict[str, FencepostError] | None = None) -> None:
     played = read_played(folder, {}, cannot)
-    write_forms(folder.path, forms(findings, played, settle_all(findings, played)))
+    write_document(document_of(findings, played, settle_all(findings, played)), folder.path)
 
 
 @pytest.fixture
@@ -144,9 +145,9 @@ def test_only_what_is_played_is_called_a_fault_and_who_is_spared_one_is_said(tmp
 
 def test_a_table_has_no_column_that_nobody_in_it_can_be_asked_about(written: Path) -> None:
     page, text = ((written / name).read_text() for name in ("index.html", "survey.md"))
-    five, one = (page.split("<h2>Five servers</h2>")[1].split("<h2>Does the survey")[0]).split("<h2>One server</h2>")
+    five, one = (page.split("<h2>Five servers</h2>")[1].split("<h2>Controls")[0]).split("<h2>One server</h2>")
     assert (five.count("survives a hung node</th>"), one.count("survives a hung node</th>")) == (1, 0)
-    assert (one.count("<tr class="), one.count("<td class=")) == (1, 6)
+    assert (one.count("<tr>"), one.count("<td class=")) == (2, 6), "heads and one lock"
     assert "| returns within its own timeout |\n" in text.split("## One server")[1]
 
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from harness.campaign.prose import html
 from harness.survey.findings import read_findings
-from harness.survey.prose import html
 from tests.survey.test_findings import KEPT
 
 TEXT = """
