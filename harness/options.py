@@ -35,6 +35,9 @@ JsonFile = Annotated[
 ]
 
 
+Verbose = Annotated[bool, Option("-v", "all figures and findings: more than 25 lines", "the result", commands=())]
+
+
 class RunArguments(RunConfig, frozen=True, kw_only=True):
     """All options of `fencepost test`: those of the run, and what else the command is told."""
 
@@ -52,6 +55,7 @@ class RunArguments(RunConfig, frozen=True, kw_only=True):
     expect: Expected = "valid"
     results: Results = RESULTS
     json: JsonFile = None
+    verbose: Verbose = False
 
 
 def options_of(command: str) -> tuple[Declared, ...]:

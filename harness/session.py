@@ -43,7 +43,13 @@ _NEVER_BEGAN: Final = "interrupted before the load began: there is nothing to ju
 
 
 def make_run(
-    prepared: Prepared, results: Path, *, expect_violation: bool, out: Console, json: Path | None = None
+    prepared: Prepared,
+    results: Path,
+    *,
+    expect_violation: bool,
+    out: Console,
+    json: Path | None = None,
+    verbose: bool = False,
 ) -> int:
     """Make a run, judge it and show the result, which is also written to `json`; returns the exit code. Raises
     FencepostError if the run broke off; its folder keeps what was recorded until then."""
@@ -53,7 +59,7 @@ def make_run(
         if json is not None:
             _write_unjudged(json, prepared.setup.config, folder)
         return EXIT_CODES["unknown"]
-    return report_run(folder, expect_violation=expect_violation, out=out, json=json)
+    return report_run(folder, expect_violation=expect_violation, out=out, json=json, verbose=verbose)
 
 
 def _never_began(folder: RunFolder) -> bool:
@@ -134,7 +140,9 @@ def judge_and_draw(folder: RunFolder) -> Judged:
     return Judged(recorded, verdict, environment, replay, explained)
 
 
-def report_run(folder: RunFolder, *, expect_violation: bool, out: Console, json: Path | None = None) -> int:
+def report_run(
+    folder: RunFolder, *, expect_violation: bool, out: Console, json: Path | None = None, verbose: bool = False
+) -> int:
     """Judge a run folder, write its page, print the summary, and write the result to `json`; returns the exit code."""
     from harness.checkers.judge import exit_code
     from harness.report.result import result_of, write_result
@@ -148,6 +156,7 @@ def report_run(folder: RunFolder, *, expect_violation: bool, out: Console, json:
         judged.replay,
         judged.environment,
         explained=judged.explained,
+        everything=verbose,
     )
     out.print(summary, crop=False)  # paths stay whole
     if json is not None:

@@ -20,9 +20,7 @@ import pandas as pd
 
 from fencepost.history import ClientEnd, task_names
 from fencepost.text import count, milliseconds
-from harness.explain.cases import Case
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.phrases import at, lasting, out_of_order
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged

@@ -13,8 +13,7 @@ from fencepost.quorum import quorum
 from fencepost.text import bound, count, listed, milliseconds, of_sections, plural, printable
 from harness.checkers.exclusion import side_of
 from harness.explain.cases import Case, Side
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Evidence, FindingKind, Told
 from harness.explain.meeting import UNRECORDED
 from harness.explain.node_replies import replies
 from harness.explain.nodes import parts

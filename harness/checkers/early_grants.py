@@ -26,9 +26,7 @@ import pyarrow as pa
 
 from fencepost.quorum import quorum
 from fencepost.text import listed, out_of, plural, printable
-from harness.explain.cases import Case
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import CheckerFigures, Row
 from harness.history.answers import answers_of
 from harness.history.change_causes import NONE
@@ -189,4 +187,4 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-EARLY_GRANT: Final = FindingKind("grant-before-majority", "lease", _told)
+EARLY_GRANT: Final = FindingKind("grant-before-majority", "lease", _told, stands_for="too few nodes")

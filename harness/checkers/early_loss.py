@@ -85,4 +85,6 @@ def _may_have_been_held(run: Recorded, released: pd.DataFrame) -> npt.NDArray[np
     return found
 
 
-LOST_EARLY: Final = FindingKind("lost-early", "lease")
+LOST_EARLY: Final = FindingKind(
+    "lost-early", "lease", comes_of=("deleted", "shared value", "overwritten", "expired", "too few nodes")
+)

@@ -20,9 +20,7 @@ import pandas as pd
 
 from fencepost.text import count, plural
 from harness.checkers.writes import by_when, first_ms, moment_of, shown
-from harness.explain.cases import Case
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.meeting import together
 from harness.explain.phrases import at
 from harness.figures import DATA, CheckerFigures, Part, Row, Tile, Tone

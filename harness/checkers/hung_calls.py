@@ -20,9 +20,7 @@ import numpy as np
 
 from fencepost.text import count, listed, milliseconds, printable
 from harness.checkers.free_waits import patience_ns, silences
-from harness.explain.cases import Case
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.phrases import lasting
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import between

@@ -20,9 +20,7 @@ from typing import Final, NamedTuple
 from fencepost.quorum import quorum
 from fencepost.text import listed, milliseconds, out_of, plural, printable
 from harness.checkers.acquire_timeouts import SLACK_MS
-from harness.explain.cases import Case
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.phrases import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
@@ -152,4 +150,4 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-INEFFECTIVE: Final = FindingKind("release-without-effect", "liveness", _told)
+INEFFECTIVE: Final = FindingKind("release-without-effect", "liveness", _told, comes_of=("stuck keys",))

@@ -26,10 +26,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from fencepost.text import listed, milliseconds, plural, printable
-from harness.explain.cases import Case
 from harness.explain.causes import Cause
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.phrases import lasting
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged, reach
@@ -262,5 +260,5 @@ _CAUSES: Final[dict[str, Cause]] = {
     "split votes": "split votes",
     "wrong clock": "wrong clock",
 }
-NO_WAY_IN: Final = FindingKind("no-way-in", "liveness", _told)
+NO_WAY_IN: Final = FindingKind("no-way-in", "liveness", _told, comes_of=("prolonged", "set again", "stayed"))
 STARVED: Final = FindingKind("starved-client", "liveness")

@@ -18,9 +18,7 @@ from typing import Final, NamedTuple
 
 from fencepost.quorum import quorum
 from fencepost.text import count, listed, milliseconds, out_of, plural, printable
-from harness.explain.cases import Case
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.phrases import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
@@ -196,4 +194,6 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-OUTLASTS_KEYS: Final = FindingKind("lease-outlasts-keys", "lease", _explained)
+OUTLASTS_KEYS: Final = FindingKind(
+    "lease-outlasts-keys", "lease", _explained, stands_for="expired", comes_of=("too few nodes",)
+)

@@ -20,9 +20,7 @@ from typing import Final, Literal, NamedTuple
 
 from fencepost.history import FaultEvent
 from fencepost.text import count, listed, milliseconds, printable
-from harness.explain.cases import Case
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.phrases import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
@@ -243,4 +241,6 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     return Told(f"{where} for another {after} after {done}, although no fault was in the way of deleting it.")
 
 
-LEFT_BEHIND: Final = FindingKind("keys-left-behind", "liveness", _told)
+LEFT_BEHIND: Final = FindingKind(
+    "keys-left-behind", "liveness", _told, stands_for="stuck keys", comes_of=("stayed", "set again")
+)

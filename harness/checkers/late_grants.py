@@ -23,9 +23,7 @@ import pandas as pd
 
 from fencepost.text import count, milliseconds, out_of, plural
 from harness.checkers.acquire_timeouts import SLACK_MS, stood_still_ns
-from harness.explain.cases import Case
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.phrases import lasting
 from harness.figures import CheckerFigures, Row
 from harness.history.backing import Backing, Loss

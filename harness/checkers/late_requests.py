@@ -22,9 +22,7 @@ import msgspec
 import numpy as np
 
 from fencepost.text import listed, plural, printable
-from harness.explain.cases import Case
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.phrases import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.key_owners import rows_of
@@ -191,5 +189,5 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-RENEWAL: Final = FindingKind("renewal-after-release", "liveness", _told)
+RENEWAL: Final = FindingKind("renewal-after-release", "liveness", _told, stands_for="set again")
 REQUEST: Final = FindingKind("request-after-refusal", "liveness", _told)

@@ -31,9 +31,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.text import milliseconds
-from harness.explain.cases import Case
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.phrases import at, lasting
 from harness.figures import CheckerFigures
 from harness.history.groups import Bools, Ints
@@ -85,7 +83,7 @@ def _overstated(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-OVERSTATED: Final = FindingKind("overstated-validity", "lease", _overstated)
+OVERSTATED: Final = FindingKind("overstated-validity", "lease", _overstated, stands_for="expired")
 VOID: Final = FindingKind("no-validity", "lease")
 NO_ALLOWANCE: Final = FindingKind("no-drift-allowance", "none")
 LOST_EXTENDED: Final = FindingKind("lost-lease-extended", "lease")

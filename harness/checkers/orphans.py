@@ -21,9 +21,7 @@ import msgspec
 import numpy as np
 
 from fencepost.text import count, milliseconds, printable
-from harness.explain.cases import Case
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.phrases import lasting
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import FOREVER_NS
@@ -342,4 +340,6 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-OUTLASTS_TTL: Final = FindingKind("orphan-outlasts-ttl", "liveness", _told)
+OUTLASTS_TTL: Final = FindingKind(
+    "orphan-outlasts-ttl", "liveness", _told, stands_for="stuck keys", comes_of=("prolonged", "set again", "stayed")
+)

@@ -26,9 +26,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.text import listed, plural, printable
-from harness.explain.cases import Case
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import change_told, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
@@ -239,5 +237,5 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-ANOTHERS: Final = FindingKind("anothers-key", "lease", _explained)
+ANOTHERS: Final = FindingKind("anothers-key", "lease", _explained, comes_of=("shared value",))
 ANOTHERS_PROLONGED: Final = FindingKind("anothers-key-prolonged", "liveness", _explained)

@@ -17,9 +17,7 @@ from typing import Final, NamedTuple
 
 from fencepost.quorum import quorum
 from fencepost.text import listed, milliseconds, out_of, plural, printable
-from harness.explain.cases import Case
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
 from harness.history.key_owners import rows_of

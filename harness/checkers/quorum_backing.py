@@ -17,10 +17,8 @@ from typing import Final
 
 from fencepost.quorum import quorum
 from fencepost.text import listed, milliseconds, of_sections, printable
-from harness.explain.cases import Case
 from harness.explain.causes import Cause, of_loss
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.node_replies import replies
 from harness.explain.phrases import lasting, yes_to_another_request
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row

@@ -258,4 +258,6 @@ def _unrecorded(run: Recorded) -> list[tuple[str, int, int]]:
     ]
 
 
-REFUSED_ALONE: Final = FindingKind("refused-alone", "liveness")
+REFUSED_ALONE: Final = FindingKind(
+    "refused-alone", "liveness", comes_of=("stuck keys", "prolonged", "set again", "stayed")
+)

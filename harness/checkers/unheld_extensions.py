@@ -17,9 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from fencepost.text import count, listed, plural, printable
-from harness.explain.cases import Case
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
 from harness.history.fault_windows import FOREVER_NS
@@ -146,5 +144,5 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-EXTENSION: Final = FindingKind("extension-without-majority", "lease", _told)
+EXTENSION: Final = FindingKind("extension-without-majority", "lease", _told, stands_for="too few nodes")
 NESTED: Final = FindingKind("nested-acquire-without-majority", "lease", _told)

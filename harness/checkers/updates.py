@@ -12,8 +12,7 @@ import pandas as pd
 from fencepost.text import count, plural, printable
 from harness.checkers.writes import by_when, first_ms, moment_of, shown
 from harness.explain.cases import Case, ops_of
-from harness.explain.evidence import Evidence
-from harness.explain.kinds import FindingKind, Told
+from harness.explain.kinds import Evidence, FindingKind, Told
 from harness.explain.meeting import together
 from harness.explain.phrases import at
 from harness.figures import DATA, Cell, CheckerFigures, Part, Row, Tile

@@ -8,7 +8,7 @@ import msgspec
 
 from harness.cli.command import ARecordedRun, Call, Command
 from harness.config import RESULTS
-from harness.options import Expected, JsonFile
+from harness.options import Expected, JsonFile, Verbose
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,6 +18,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     run: ARecordedRun = RESULTS / "latest"
     expect: Expected = "valid"
     json: JsonFile = None
+    verbose: Verbose = False
 
 
 def _analyze(call: Call, out: Console) -> int:
@@ -29,7 +30,7 @@ def _analyze(call: Call, out: Console) -> int:
     with errors_written(arguments.json):
         folder = RunFolder.open(arguments.run)
         expects = arguments.expect == "violation"
-        return report_run(folder, expect_violation=expects, out=out, json=arguments.json)
+        return report_run(folder, expect_violation=expects, out=out, json=arguments.json, verbose=arguments.verbose)
 
 
 COMMAND = Command(

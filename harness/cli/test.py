@@ -24,7 +24,14 @@ def _test(call: Call, out: Console) -> int:
         prepared = prepare(config)
         remove_leftovers(out)
         expects = arguments.expect == "violation"
-        return make_run(prepared, arguments.results, expect_violation=expects, out=out, json=arguments.json)
+        return make_run(
+            prepared,
+            arguments.results,
+            expect_violation=expects,
+            out=out,
+            json=arguments.json,
+            verbose=arguments.verbose,
+        )
 
 
 def _epilog() -> str:

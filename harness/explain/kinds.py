@@ -14,6 +14,8 @@ from harness.history.recorded import Recorded
 from harness.promises import Belongs
 from harness.verdict import Blame, Finding
 
+__all__ = ["Case", "Evidence", "Example", "FindingKind", "Told"]
+
 Example = Mapping[str, Any]
 
 
@@ -33,12 +35,16 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class FindingKind:
     """`promise`: what it belongs to. `tell`: says how an example came about; None if the finding says all there is.
-    `some`: which of the findings to explain if so many are asked for; None for the first ones among the examples."""
+    `some`: which of the findings to explain if so many are asked for; None for the first ones among the examples.
+    `stands_for`: its cause, where explanations name none; `comes_of`: the causes that it may be a consequence of
+    (`harness.checkers.consequences`)."""
 
     name: str
     promise: Belongs
     tell: Callable[[Recorded, Evidence, Case], Told] | None = None
     some: Callable[[Recorded, Finding, int], Sequence[Example]] | None = None
+    stands_for: Cause | None = None
+    comes_of: tuple[Cause, ...] = ()
 
     def found(
         self, blame: Blame, text: str, count: int, examples: Sequence[dict[str, Any]], at_ms: float | None = None

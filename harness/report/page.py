@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from fencepost.files import write_whole
 from fencepost.text import MISSING, count, printable
+from harness.checkers.consequences import one_by_one
 from harness.explain.explanation import Explained, Explanation
 from harness.explain.space_time import Album
 from harness.history.fault_windows import Window, windows
@@ -24,7 +25,7 @@ from harness.report.html import render, script_json
 from harness.report.space_time_svg import svg_picture
 from harness.report.timeline import MOST_OVERLAPS, timeline
 from harness.report.wording import blame, example, headline, meetings_in, promises
-from harness.verdict import Finding, Verdict, hidden, ordered
+from harness.verdict import Finding, Verdict, hidden
 
 _EXAMPLES: Final = 5
 _GROUPS: Final = ("experiment", "cluster", "lock", "manifest", "servers", "packages")
@@ -75,7 +76,11 @@ def render_page(
         verdict=verdict,
         tiles=facts.tiles(verdict, environment),
         capped=count(MOST_OVERLAPS) if isinstance(drawn, list) and len(drawn) >= MOST_OVERLAPS else None,
-        findings=[_finding(f, recorded, verdict, explained, album) for f in ordered(verdict)],
+        findings=[
+            _finding(each, cause, recorded, verdict, explained, album)
+            for cause, consequences in one_by_one(verdict, explained)
+            for each in (cause, *consequences)
+        ],
         no_pictures=NO_PICTURES if album is not None and explained and not album.has_requests else None,
         throughput=charts.throughput(recorded, faults),
         waiting=_waiting(recorded),
@@ -90,8 +95,15 @@ def render_page(
 
 
 def _finding(
-    finding: Finding, run: Recorded, verdict: Verdict, explained: Sequence[Explained], album: Album | None
+    finding: Finding,
+    cause: Finding,
+    run: Recorded,
+    verdict: Verdict,
+    explained: Sequence[Explained],
+    album: Album | None,
 ) -> dict[str, object]:
+    """`cause`: the finding that it follows from; itself if it follows from none."""
+    follows = "" if finding is cause else f" · follows from: {printable(cause.kind.replace('-', ' '))}"
     decides = finding.decides(verdict.require)
     breaks = f"breaks --require {verdict.require}" if decides else "does not decide the verdict"
     shown = finding.examples[:_EXAMPLES]
@@ -101,7 +113,7 @@ def _finding(
         "picture": None if picture is None else svg_picture(picture),
         "blame": finding.blame,
         "text": printable(finding.text),
-        "who": f"{blame(finding.blame).capitalize()} · {finding.count:,} × {finding.kind} · {breaks}",
+        "who": f"{blame(finding.blame).capitalize()} · {finding.count:,} × {finding.kind} · {breaks}{follows}",
         "examples": [
             {"text": example(e), "at_ms": e.get("at_ms"), **_why(run, why)}
             for e, why in zip_longest(shown, explanations[: len(shown)])

@@ -5,27 +5,32 @@ It reads the same without colour and in a pipe: colour only repeats what the tex
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich import box
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.panel import Panel
 from rich.table import Table
 
 from fencepost.text import plural, printable
+from harness.checkers.consequences import one_by_one
 from harness.config import RunConfig
 from harness.explain.explanation import Explained, clearest_of
 from harness.history.recorded import Recorded
 from harness.report import facts, offered
 from harness.report.terminal import Text
 from harness.report.wording import blame, example, headline, meetings_in, promises
-from harness.verdict import Finding, Verdict, hidden, ordered
+from harness.verdict import Finding, Verdict, hidden
 from workloads.kinds import find_workload
 
-_FINDINGS: Final = 5
+MOST_LINES: Final = 25
+"""Of a run on a terminal."""
+_WHY, _FINDINGS, _LOAD, _SEEN, _OTHER = range(1, 6)
+"""What is left out last where not everything fits, and what first."""
+_RANKS: Final = {"record": _WHY, "lock": _LOAD, "load": _LOAD, "faults": _LOAD}
 _EXAMPLES: Final = 2
 _STYLES: Final = {"VALID": "bold green", "VIOLATION": "bold red", "UNKNOWN": "bold yellow"}
 
@@ -38,32 +43,66 @@ def render_summary(
     environment: Mapping[str, object],
     *,
     explained: Sequence[Explained] = (),
+    everything: bool = False,
 ) -> RenderableType:
     """The summary of a judged run. `replay`: the command that repeats it; `environment`: the content of
-    `environment.json`; `explained`: the findings' examples, of which the clearest one's sentence is shown. If the run
-    crashed, missing data is shown as missing or left out."""
-    parts: list[RenderableType] = [
-        Text(
-            f"{facts.title(recorded)} · {printable(recorded.config.workload)} · seed {recorded.config.seed}",
-            style="bold",
+    `environment.json`; `explained`: the findings' examples, of which the clearest one's sentence is shown;
+    `everything`: also more than a terminal shows at a glance. If the run crashed, missing data is shown as missing or
+    left out."""
+    title = f"{facts.title(recorded)} · {printable(recorded.config.workload)} · seed {recorded.config.seed}"
+    found = list(_findings(verdict, explained, everything=everything))
+    return _Fitting(
+        (
+            _Part(Text(title, style="bold")),
+            *(_Part(_row(*row), _RANKS.get(row[0], _OTHER)) for row in _done(recorded, verdict, environment)),
+            _Part(Text(""), _OTHER),
+            *(_Part(_row(*row), _SEEN) for row in _seen(verdict, environment)),
+            *((_Part(Text("")), *found) if found else ()),
+            _Part(Text(""), _OTHER),
+            _Part(_Verdict(verdict, everything)),
+            _Part(_places(folder, replay, explained)),
         ),
-        _rows(_done(recorded, verdict, environment)),
-        Text(""),
-        _rows(_seen(verdict, environment)),
-    ]
-    if verdict.findings:
-        parts += [Text(""), *_findings(verdict, explained)]
-    parts += [Text(""), _verdict(verdict), _places(folder, replay, explained)]
-    return Group(*parts)
+        everything,
+    )
 
 
-def _rows(rows: list[tuple[str, str]]) -> Table:
+def _row(name: str, text: str, style: str = "") -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(width=10, no_wrap=True, style="dim")
     grid.add_column(overflow="fold")
-    for name, text in rows:
-        grid.add_row(f"  {name}", Text(text))
+    grid.add_row(f"  {name}", Text(text, style=style))
     return grid
+
+
+class _Part(NamedTuple):
+    """`rank`: what does not fit is left out, the largest first; 0 for what is always shown."""
+
+    shown: RenderableType
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """On a terminal no more lines than fit, unless `everything` is asked for."""
+
+    parts: Sequence[_Part]
+    everything: bool
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        is_short = console.is_terminal and not self.everything
+        kept = self._kept(console, options) if is_short else range(len(self.parts))
+        yield from (self.parts[place].shown for place in sorted(kept))
+        if len(kept) < len(self.parts):
+            yield Text(f"  -v shows {plural(len(self.parts) - len(kept), 'more row')}", style="dim")
+
+    def _kept(self, console: Console, options: ConsoleOptions) -> Collection[int]:
+        room, kept = MOST_LINES - 1, set[int]()
+        for place in sorted(range(len(self.parts)), key=lambda place: self.parts[place].rank):
+            lines = len(console.render_lines(self.parts[place].shown, options, pad=False))
+            if self.parts[place].rank == 0 or lines <= room:
+                kept.add(place)
+                room -= lines
+        return kept
 
 
 def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) -> list[tuple[str, str]]:
@@ -117,59 +156,53 @@ def _seen(verdict: Verdict, environment: Mapping[str, object]) -> list[tuple[str
     return rows
 
 
-def _findings(verdict: Verdict, explained: Sequence[Explained]) -> list[RenderableType]:
-    lines: list[RenderableType] = []
-    found = ordered(verdict)
-    for finding in found[:_FINDINGS]:
-        first = "" if finding.at_ms is None else f"; first after {finding.at_ms / 1e3:.1f} s"
-        words = f"{printable(finding.text).rstrip('.')} ({blame(finding.blame)}{first})"
-        lines.append(_hanging("finding ", Text(words)))
-        lines += _examples(finding)
-        # Only for the first: the others are mostly about the same sections, and `fencepost explain` shows them all.
-        if finding is found[0] and (why := clearest_of(finding, explained)):
-            lines.append(_hanging("why     ", Text(f"{why.sentence} {why.because}".strip())))
-    if len(found) > _FINDINGS:
-        lines.append(Text(f"           and {len(found) - _FINDINGS} more: see the page"))
-    return lines
+def _findings(verdict: Verdict, explained: Sequence[Explained], *, everything: bool) -> Iterator[_Part]:
+    """Each cause once: what led to the verdict comes first, with how that came about. `everything`: with examples."""
+    for place, (finding, consequences) in enumerate(one_by_one(verdict, explained)):
+        rank = _FINDINGS if place else 0
+        yield _Part(_row("finding", _told(finding)), rank)
+        if everything:
+            yield from (_Part(_row("", f"e.g. {example(e)}", "dim")) for e in finding.examples[:_EXAMPLES])
+        # Only for the first: `fencepost explain` explains them all.
+        if not place and (why := clearest_of(finding, explained)):
+            yield _Part(_row("why", f"{why.sentence} {why.because}".strip()), _WHY)
+        if everything:
+            yield from (_Part(_row("led to", _told(each))) for each in consequences)
+        elif consequences:
+            yield _Part(_row("led to", ", ".join(map(_counted, consequences))), rank)
 
 
-def _examples(finding: Finding) -> list[RenderableType]:
-    return [_hanging("", Text(f"e.g. {example(e)}", style="dim")) for e in finding.examples[:_EXAMPLES]]
+def _told(finding: Finding) -> str:
+    first = "" if finding.at_ms is None else f"; first after {finding.at_ms / 1e3:.1f} s"
+    return f"{printable(finding.text).rstrip('.')} ({blame(finding.blame)}{first})"
 
 
-def _hanging(name: str, text: Text) -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(width=10, no_wrap=True, style="dim")
-    grid.add_column(overflow="fold")
-    grid.add_row(f"  {name}", text)
-    return grid
-
-
-def _verdict(verdict: Verdict) -> RenderableType:
-    word, says = headline(verdict)
-    text = Text.assemble((word, _STYLES[word]), " — ", printable(says))
-    if told := promises(verdict):
-        text.append(f"\n{told}")
-    meetings = meetings_in(verdict)
-    if meetings and meetings.have_blame:
-        text.append(f"\n{meetings.blame_line}")
-    style = _STYLES["UNKNOWN" if word == "VALID" and hidden(verdict.findings, verdict.require) else word]
-    return _Framed(text, style.removeprefix("bold "))
+def _counted(finding: Finding) -> str:
+    """`979 × overlap`."""
+    return f"{finding.count:,} × {printable(finding.kind.replace('-', ' '))}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Framed:
-    """A text in a frame; without one where lines are as long as they are."""
+class _Verdict:
+    """In a frame; without one where lines are as long as they are."""
 
-    text: RenderableType
-    style: str
+    verdict: Verdict
+    everything: bool
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield (
-            Panel(self.text, box=box.HEAVY, border_style=self.style, padding=(0, 1))
-            if console.is_terminal
-            else self.text
-        )
+        word, says = headline(self.verdict)
+        text = Text.assemble((word, _STYLES[word]), " — ", printable(says))
+        if told := promises(self.verdict):
+            text.append(f"\n{told}")
+        meetings = meetings_in(self.verdict)
+        if meetings and meetings.have_blame and (self.everything or not console.is_terminal):
+            text.append(f"\n{meetings.blame_line}")
+        if not console.is_terminal:
+            yield text
+            return
+        hides = word == "VALID" and hidden(self.verdict.findings, self.verdict.require)
+        style = _STYLES["UNKNOWN" if hides else word].removeprefix("bold ")
+        yield Panel(text, box=box.HEAVY, border_style=style, padding=(0, 1))
 
 
 def _places(folder: Path, replay: str, explained: Sequence[Explained]) -> RenderableType:

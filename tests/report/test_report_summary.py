@@ -10,16 +10,22 @@ from rich.console import Console
 from synthetic import Made, make_empty_run, make_run
 
 from harness.checkers import liveness
-from harness.report.summary import render_summary
+from harness.checkers.updates import LOST_UPDATE
+from harness.report.summary import MOST_LINES, render_summary
 
 FOLDER = Path("results/runs/20260101T000000Z-fenced-counter-redlock-ng-partition-7")
 REPLAY = f"fencepost test --seed 7 --lock redlock-ng --nemesis partition --schedule {FOLDER}/schedule.json"
 
 
-def shown(made: Made, *, colour: bool = False) -> str:
+def shown(
+    made: Made, *, colour: bool = False, terminal: bool = False, everything: bool = False, width: int = 80
+) -> str:
     out = io.StringIO()
-    console = Console(file=out, width=80, force_terminal=colour, color_system="truecolor" if colour else None)
-    console.print(render_summary(made.recorded, made.verdict, FOLDER, REPLAY, made.environment), crop=False)
+    console = Console(
+        file=out, width=width, force_terminal=terminal or colour, color_system="truecolor" if colour else None
+    )
+    summary = render_summary(made.recorded, made.verdict, FOLDER, REPLAY, made.environment, everything=everything)
+    console.print(summary, crop=False)
     return out.getvalue()
 
 
@@ -63,7 +69,31 @@ def test_a_violation_names_the_lock_and_shows_examples() -> None:
     assert "VIOLATION — the lock is to blame: 3 pairs of clients" in text
     assert "lock 3 of" in text
     assert "client 2 · undecided 1" in text
-    assert "earlier c1 in section 4" in text
+    assert "earlier c1 in section 4" not in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_a_run_takes_no_more_than_25_lines_of_a_terminal_and_the_rest_on_demand(width: int) -> None:
+    for made in (make_run(nemesis="partition"), make_run(lock_overlaps=3, client_overlaps=2, undecided_overlaps=1)):
+        short = shown(made, terminal=True, width=width)
+        whole = shown(made, terminal=True, everything=True, width=width)
+        assert len(short.splitlines()) <= MOST_LINES
+        for part in (made.verdict.verdict.upper(), "replay", "redlock-ng under"):
+            assert part in short
+        assert ("-v shows" in short) is (len(whole.splitlines()) >= MOST_LINES)
+        assert "-v shows" not in whole
+        assert "recovery" in whole
+
+
+def test_a_consequence_is_counted_below_its_cause_and_told_on_demand() -> None:
+    made = make_run(lock_overlaps=3)
+    lost = LOST_UPDATE.found("lock", "7 of 9 updates were lost", 7, (), 2_500.0)
+    made = replace(made, verdict=msgspec.structs.replace(made.verdict, findings=(lost, *made.verdict.findings)))
+    text = words_of(shown(made))
+    assert "led to 7 × lost update" in text
+    assert "7 of 9 updates were lost" not in text
+    assert "led to 7 of 9 updates were lost" in words_of(shown(made, everything=True))
+    assert "earlier c1 in section 4" in words_of(shown(made, everything=True))
 
 
 def test_colour_only_repeats_what_the_words_say() -> None:

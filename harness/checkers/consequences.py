@@ -1,0 +1,75 @@
+"""One cause, told once: which findings of a run follow from another one.
+
+A finding follows from one that began no later, if
+
+- it is about data, and the other one is the meeting of clients that has the same blame: lost updates and stale writes
+  are blamed as the overlap is in which they happened;
+- the explanations of both name the same cause, and the other one is no later link of the chain: what the lock did to
+  the keys or told its clients, then clients that met, then data;
+- its kind says that it comes of the other one's cause (`FindingKind.comes_of`).
+
+Nothing follows from what is blamed on another part, except what comes of the lock's own doing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from harness.checkers import kinds
+from harness.explain.causes import Cause
+from harness.explain.explanation import Explained
+from harness.promises import Belongs
+from harness.verdict import Finding, Verdict, ordered
+
+_LINKS: Final[Mapping[Belongs | None, int]] = {"exclusion": 1, "data": 2}
+"""The place in the chain of what breaks this promise; 0 for the others."""
+
+
+class OneCause(NamedTuple):
+    """A finding that follows from no other, and those that follow from it, the earliest first."""
+
+    finding: Finding
+    consequences: tuple[Finding, ...] = ()
+
+
+def one_by_one(verdict: Verdict, explained: Sequence[Explained]) -> tuple[OneCause, ...]:
+    """All findings; first what makes the run a violation, or led to that."""
+    found = ordered(verdict)
+    timed = sorted((f for f in found if f.at_ms is not None), key=lambda f: (f.at_ms, _link(f)))
+    causes = {id(finding): _cause(finding, explained) for finding in found}
+    first: dict[int, Finding] = {}
+    for place, finding in enumerate(timed):
+        source = next((before for before in timed[:place] if _leads_to(before, finding, causes)), None)
+        first[id(finding)] = finding if source is None else first[id(source)]
+    heads = list({id(head): head for head in (first.get(id(finding), finding) for finding in found)}.values())
+    return tuple(OneCause(head, tuple(f for f in timed if f is not head and first[id(f)] is head)) for head in heads)
+
+
+def _link(finding: Finding) -> int:
+    return _LINKS.get(finding.promise, 0)
+
+
+def _leads_to(before: Finding, finding: Finding, causes: Mapping[int, Cause | None]) -> bool:
+    cause, kind = causes[id(before)], kinds().get(finding.kind)
+    if before.blame == "lock" and kind is not None and cause in kind.comes_of:
+        return True
+    if before.blame != finding.blame or finding.blame not in ("lock", "client", "undecided"):
+        return False
+    if finding.promise == "data" and before.promise == "exclusion":
+        return True
+    return cause is not None and cause == causes[id(finding)] and _link(before) <= _link(finding)
+
+
+def _cause(finding: Finding, explained: Sequence[Explained]) -> Cause | None:
+    """What most of its explanations name; else what its kind stands for."""
+    named = Counter(
+        each.cause
+        for one in explained
+        if one.finding is finding
+        for each in one.explanations
+        if each.cause not in (None, "unknown")
+    )
+    kind = kinds().get(finding.kind)
+    return named.most_common(1)[0][0] if named else kind.stands_for if kind is not None else None

@@ -1,0 +1,74 @@
+"""Which findings of a run follow from another one, so that a cause is told once."""
+
+from __future__ import annotations
+
+from harness.checkers import kinds
+from harness.checkers.consequences import one_by_one
+from harness.explain.cases import Case
+from harness.explain.causes import Cause
+from harness.explain.explanation import Explained, Explanation
+from harness.verdict import Blame, Finding, Verdict
+
+
+def found(kind: str, at_ms: float | None, blame: Blame = "lock") -> Finding:
+    return kinds()[kind].found(blame, kind, 1, (), at_ms)
+
+
+def told(*some: tuple[Finding, Cause | None]) -> dict[str, list[str]]:
+    """The kinds that follow from each kind that follows from none; given the causes that explanations name."""
+    findings = tuple(finding for finding, _ in some)
+    explained = tuple(Explained(f, (Explanation(Case(f, {}, {}), "So.", cause=cause),)) for f, cause in some)
+    causes = one_by_one(Verdict("violation", "lock", findings, (), {}), explained)
+    return {cause.finding.kind: [each.kind for each in cause.consequences] for cause in causes}
+
+
+def test_what_a_deleted_key_led_to_is_told_with_it() -> None:
+    overlap, lost = found("overlap", 30), found("lost-update", 40)
+    deleted, belief = found("anothers-key", 10), found("unfounded-belief", 20)
+    assert told((overlap, "deleted"), (lost, None), (belief, "deleted"), (deleted, "deleted")) == {
+        "anothers-key": ["unfounded-belief", "overlap", "lost-update"]
+    }
+
+
+def test_a_finding_that_began_earlier_follows_from_nothing_later() -> None:
+    overlap, deleted = found("overlap", 30), found("anothers-key", 31)
+    assert told((overlap, "deleted"), (deleted, "deleted")) == {"overlap": [], "anothers-key": []}
+
+
+def test_findings_with_different_causes_are_told_apart() -> None:
+    overlap, belief = found("overlap", 30), found("unfounded-belief", 10)
+    assert told((overlap, "expired"), (belief, "deleted")) == {"overlap": [], "unfounded-belief": []}
+    assert told((overlap, "unknown"), (belief, "unknown")) == {"overlap": [], "unfounded-belief": []}
+
+
+def test_lost_data_follow_only_from_overlaps_with_their_own_blame() -> None:
+    by_client, lost = found("overlap", 10, "client"), found("lost-update", 20)
+    assert told((by_client, None), (lost, None)) == {"lost-update": [], "overlap": []}
+    assert told((by_client, None), (found("lost-update", 20, "client"), None)) == {"overlap": ["lost-update"]}
+
+
+def test_no_finding_of_the_harness_follows_from_another() -> None:
+    overlap, wrong = found("overlap", 10, "undecided"), found("lost-update", 20, "harness")
+    assert told((overlap, None), (wrong, None)) == {"lost-update": [], "overlap": []}
+
+
+def test_a_kind_may_say_which_causes_it_comes_of() -> None:
+    shared, deleted, overlap = found("shared-value", 9), found("anothers-key", 10), found("overlap", 9)
+    assert told((shared, None), (deleted, "deleted"), (overlap, "shared value")) == {
+        "shared-value": ["overlap", "anothers-key"]
+    }
+    prolonged, stuck, never = found("anothers-key-prolonged", 1), found("no-way-in", 20), found("no-recovery", 50)
+    assert told((never, None), (stuck, "stuck keys"), (prolonged, "prolonged")) == {
+        "anothers-key-prolonged": ["no-way-in", "no-recovery"]
+    }
+
+
+def test_a_finding_without_a_moment_stands_alone() -> None:
+    final, overlap = found("final-value", None, "resource"), found("overlap", 10)
+    assert set(told((final, None), (overlap, "deleted"))) == {"final-value", "overlap"}
+
+
+def test_what_led_to_the_violation_comes_first() -> None:
+    waits, deleted = found("keys-left-behind", 1), found("anothers-key", 10)
+    overlap = found("overlap", 20)
+    assert next(iter(told((waits, None), (overlap, "deleted"), (deleted, "deleted")))) == "anothers-key"
