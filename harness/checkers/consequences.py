@@ -5,7 +5,7 @@ A finding follows from one that began no later, if
 - it is about data, and the other one is the meeting of clients that has the same blame: lost updates and stale writes
   are blamed as the overlap is in which they happened;
 - the explanations of both name the same cause, and the other one is no later link of the chain: what the lock did to
-  the keys or told its clients, then clients that met, then data;
+  the keys or told its clients, then clients that met or were kept out, then data;
 - its kind says that it comes of the other one's cause (`FindingKind.comes_of`).
 
 Nothing follows from what is blamed on another part, except what comes of the lock's own doing.
@@ -23,8 +23,8 @@ from harness.explain.explanation import Explained
 from harness.promises import Belongs
 from harness.verdict import Finding, Verdict, ordered
 
-_LINKS: Final[Mapping[Belongs | None, int]] = {"exclusion": 1, "data": 2}
-"""The place in the chain of what breaks this promise; 0 for the others."""
+_LINKS: Final[Mapping[Belongs | None, int]] = {"exclusion": 1, "liveness": 1, "data": 2}
+"""The place in the chain of what breaks this promise, unless it is itself a cause; 0 for the others."""
 
 
 class OneCause(NamedTuple):
@@ -48,7 +48,8 @@ def one_by_one(verdict: Verdict, explained: Sequence[Explained]) -> tuple[OneCau
 
 
 def _link(finding: Finding) -> int:
-    return _LINKS.get(finding.promise, 0)
+    kind = kinds().get(finding.kind)
+    return 0 if kind is not None and kind.stands_for else _LINKS.get(finding.promise, 0)
 
 
 def _leads_to(before: Finding, finding: Finding, causes: Mapping[int, Cause | None]) -> bool:

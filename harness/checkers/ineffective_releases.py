@@ -150,4 +150,6 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-INEFFECTIVE: Final = FindingKind("release-without-effect", "liveness", _told, comes_of=("stuck keys",))
+INEFFECTIVE: Final = FindingKind(
+    "release-without-effect", "liveness", _told, stands_for="stayed", comes_of=("stuck keys",)
+)

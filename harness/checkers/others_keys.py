@@ -238,4 +238,4 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 ANOTHERS: Final = FindingKind("anothers-key", "lease", _explained, comes_of=("shared value",))
-ANOTHERS_PROLONGED: Final = FindingKind("anothers-key-prolonged", "liveness", _explained)
+ANOTHERS_PROLONGED: Final = FindingKind("anothers-key-prolonged", "liveness", _explained, stands_for="prolonged")

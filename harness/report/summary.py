@@ -57,7 +57,7 @@ def render_summary(
             *(_Part(_row(*row), _RANKS.get(row[0], _OTHER)) for row in _done(recorded, verdict, environment)),
             _Part(Text(""), _OTHER),
             *(_Part(_row(*row), _SEEN) for row in _seen(verdict, environment)),
-            *((_Part(Text("")), *found) if found else ()),
+            *((_Part(Text(""), _WHY), *found) if found else ()),
             _Part(Text(""), _OTHER),
             _Part(_Verdict(verdict, everything)),
             _Part(_places(folder, replay, explained)),

@@ -63,6 +63,12 @@ def test_a_kind_may_say_which_causes_it_comes_of() -> None:
     }
 
 
+def test_keys_that_the_lock_left_do_not_follow_from_the_clients_that_they_kept_out() -> None:
+    stuck, left = found("no-way-in", 10), found("keys-left-behind", 20)
+    assert told((stuck, "stuck keys"), (left, None)) == {"no-way-in": [], "keys-left-behind": []}
+    assert told((found("no-way-in", 30), "stuck keys"), (left, None)) == {"keys-left-behind": ["no-way-in"]}
+
+
 def test_a_finding_without_a_moment_stands_alone() -> None:
     final, overlap = found("final-value", None, "resource"), found("overlap", 10)
     assert set(told((final, None), (overlap, "deleted"))) == {"final-value", "overlap"}
