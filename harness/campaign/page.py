@@ -31,7 +31,6 @@ from harness.campaign.document import (
 )
 from harness.campaign.grid import Part
 from harness.campaign.matrices import Matrix, left_behind, matrices
-from harness.campaign.provenance import machine_line, provenance_of
 from harness.campaign.study import Played
 
 _MOST_PANELS: Final = 12
@@ -92,15 +91,9 @@ _HOW_TO_READ: Final = (
 def document_of(played: Played, found: Sequence[Summary]) -> Document:
     campaign, lines, configs = played.campaign, played.lines, played.configs
     grid = campaign.grid
-    made = provenance_of(campaign, lines)
-    return Document(
-        name="report",
-        title=printable(grid.title),
-        facts=[
-            f"{count(made.runs)} of {plural(made.planned, 'run')}",
-            plural(len(grid.cells), "configuration"),
-            machine_line(campaign.machine),
-        ],
+    finished = sum(line.error is None for line in lines)
+    return played.document(
+        facts=[f"{count(finished)} of {plural(grid.run_count, 'run')}", plural(len(grid.cells), "configuration")],
         blocks=[
             *paragraphs(grid.introduction or facts.INTRODUCTION),
             Heading("The question"),
@@ -108,7 +101,7 @@ def document_of(played: Played, found: Sequence[Summary]) -> Document:
             *_in_short(played, found),
             Heading("What was done"),
             *paragraphs(facts.done(campaign, lines, configs)),
-            *_unfinished(made.runs < made.planned),
+            *_unfinished(finished < grid.run_count),
             Heading("The answer"),
             *(block for part in grid.parts for block in _part(part, [s for s in found if s.part == part])),
             *_moments(played),
@@ -122,7 +115,6 @@ def document_of(played: Played, found: Sequence[Summary]) -> Document:
             Heading("How to read this"),
             *map(Paragraph, _HOW_TO_READ),
         ],
-        made=made,
         numbers={
             "campaign": campaign,
             "cells": _cells(played, found),

@@ -5,27 +5,34 @@ A study is data and rules: which runs it wants, what their lines mean, and what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
+import pandas as pd
 from rich.console import Console
 
 from fencepost.errors import FencepostError
 from fencepost.files import write_whole
-from harness.campaign.document import Document
+from fencepost.text import count, plural, printable
+from harness.campaign.document import Block, Document
+from harness.campaign.export import runs_frame
 from harness.campaign.folder import Campaign, CampaignFolder, RunLine, finished_runs
 from harness.campaign.forms import forms_of
 from harness.campaign.grid import Grid
 from harness.campaign.hands import Hands
 from harness.campaign.order import Slot, in_order
 from harness.campaign.play import Plan, make_plan, play, playable
+from harness.campaign.provenance import machine_line, provenance_of
 from harness.config import RunConfig
 from harness.run.prepare import remove_leftovers
 
 T = TypeVar("T")
+
+STUDIES: Final = Path("results/studies")
+"""Where studies of the user's are kept, one folder each, seen from the working directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,31 @@ class Played:
         """Of `timelines` those of overlaps and of scripted runs, by cell."""
         return {cell: moment for (cell, finding), moment in self.timelines.items() if not finding}
 
+    def document(
+        self,
+        blocks: Sequence[Block],
+        numbers: Mapping[str, object],
+        tables: Mapping[str, pd.DataFrame] | None = None,
+        *,
+        name: str = "report",
+        title: str = "",
+        facts: Sequence[str] = (),
+        left_out: Iterable[str] = (),
+    ) -> Document:
+        """A document of this study that states how it was made. `tables`: by default, `runs.csv` with the figures of
+        each run. `facts`: what stands below the title beside the machine. `left_out`: what was to be played, and was not."""
+        made = provenance_of(self.campaign, self.lines, left_out)
+        runs = f"{count(made.runs)} of {plural(made.planned, 'run')}"
+        return Document(
+            name=name,
+            title=title or printable(self.campaign.grid.title),
+            facts=[*(facts or [runs]), machine_line(self.campaign.machine)],
+            blocks=blocks,
+            made=made,
+            numbers=numbers,
+            tables={"runs": runs_frame(self.lines)} if tables is None else tables,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study(Generic[T]):
@@ -59,9 +91,9 @@ class Study(Generic[T]):
     `check`: raises UsageError for a folder that the rules of this study cannot settle."""
 
     grid: Grid
-    place: Path
     settle: Callable[[Played], T]
     document: Callable[[Played, T], Document | None]
+    place: Path = STUDIES
     tell: Callable[[T, Console], object] = lambda *_: None
     exit_code: Callable[[Played, T], int] = lambda played, _: 0 if played.is_complete else 2
     page: Path | None = None

@@ -27,7 +27,6 @@ from harness.campaign.document import (
     paragraphs,
 )
 from harness.campaign.grid import Grid
-from harness.campaign.provenance import machine_line, provenance_of
 from harness.campaign.study import Played
 from harness.claims import wording
 from harness.claims.edge_chart import draw
@@ -39,18 +38,16 @@ from harness.claims.table import DOCUMENTS
 def document_of(played: Played, settled: Sequence[Settled]) -> Document:
     grid, tried = played.campaign.grid, distinct(settled)
     left_out = dict.fromkeys(f"{each.trial.script}: {each.cannot}" for each in tried if each.cannot)
-    made = provenance_of(played.campaign, played.lines, left_out)
     named = dict.fromkeys(source for each in settled for source in each.claim.sources)
     unfinished = any(each.missing for each in tried) or any(each.edge and each.edge.missing for each in settled)
-    return Document(
+    return played.document(
         name="claims",
-        title=grid.title,
         facts=[
             plural(len(settled), "claim"),
             plural(len(grid.cells), "experiment"),
             plural(sum(len(each.folders) for each in tried), "run"),
-            machine_line(played.campaign.machine),
         ],
+        left_out=left_out,
         blocks=[
             Paragraph(f"{wording.headline(settled)}.", "lead"),
             *paragraphs(wording.INTRODUCTION),
@@ -63,7 +60,6 @@ def document_of(played: Played, settled: Sequence[Settled]) -> Document:
             Heading("The documents"),
             Bullets([_source(source) for source in named]),
         ],
-        made=made,
         numbers={"claims": [_numbers(grid, each) for each in settled]},
         tables={"claims": frame(settled)},
     )

@@ -27,6 +27,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "script": "play a scripted experiment",
     "claims": "settle what is said about locks on Redis, by experiment",
     "nightly": "play the standard faults on many locks, night after night",
+    "study": "make the runs of a study of your own, from a Python file",
     "replay": "make a recorded run again",
     "shrink": "find the fewest and shortest faults that still show a run's violation",
     "analyze": "judge a recorded run again",

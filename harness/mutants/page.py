@@ -11,7 +11,6 @@ import pandas as pd
 from fencepost.text import MISSING, plural
 from harness.campaign.document import Block, Code, Document, Heading, Paragraph, Table, Text
 from harness.campaign.grid import Grid
-from harness.campaign.provenance import machine_line, provenance_of
 from harness.campaign.study import Played
 from harness.mutants import explained
 from harness.mutants.table import Row, comparison, conclusion, in_words
@@ -36,11 +35,10 @@ _READING = (
 
 def document_of(played: Played, rows: Sequence[Row]) -> Document:
     grid = played.campaign.grid
-    made = provenance_of(played.campaign, played.lines)
-    return Document(
+    finished = sum(line.error is None for line in played.lines)
+    return played.document(
         name="table",
-        title=grid.title,
-        facts=[plural(made.runs, "run"), plural(len(rows), "lock"), machine_line(played.campaign.machine)],
+        facts=[plural(finished, "run"), plural(len(rows), "lock")],
         blocks=[
             Paragraph(grid.question),
             Paragraph(f"{conclusion(rows)} {comparison(rows)}".rstrip(), "lead"),
@@ -54,7 +52,6 @@ def document_of(played: Played, rows: Sequence[Row]) -> Document:
             Heading("Settings, loads and faults", 3),
             Table(("settings", "purpose", "options"), [_settings(name) for name in CONDITIONS], "said"),
         ],
-        made=made,
         numbers={"conclusion": conclusion(rows), "rows": rows, "runs": _runs(played)},
         tables={"table": frame(rows)},
     )

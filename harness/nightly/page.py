@@ -12,7 +12,6 @@ from markupsafe import Markup
 from fencepost.text import MISSING, milliseconds, number, plural
 from harness.campaign import wording
 from harness.campaign.document import Bullets, Document, Field, Heading, Paragraph, Table, Verdict
-from harness.campaign.provenance import machine_line, provenance_of
 from harness.campaign.statistics import rate
 from harness.campaign.study import Played
 from harness.nightly.changes import changes
@@ -51,10 +50,10 @@ def document_of(played: Played, nights: Sequence[Night]) -> Document | None:
     left_out = [f"{cell}: {error}" for cell, error in played.cannot.items()]
     if tonight.missing:
         left_out.append(f"{plural(tonight.missing, 'run')} missing")
-    return Document(
+    return played.document(
         name="nightly",
         title=f"The night of {tonight.date}",
-        facts=[machine_line(played.campaign.machine)],
+        left_out=left_out,
         blocks=[
             Verdict(tonight.colour.upper(), f"{headline(tonight)}.", _TONES[tonight.colour]),
             Paragraph(
@@ -74,7 +73,6 @@ def document_of(played: Played, nights: Sequence[Night]) -> Document | None:
             ),
             Table(_TREND, [_trend(place, shown) for place in places], "wide"),
         ],
-        made=provenance_of(played.campaign, played.lines, left_out),
         numbers={"night": tonight},
         tables={"nightly": pd.DataFrame([msgspec.to_builtins(each) for each in tonight.played])},
     )

@@ -27,7 +27,6 @@ from harness.campaign.document import (
     folders,
     paragraphs,
 )
-from harness.campaign.provenance import machine_line, provenance_of
 from harness.campaign.study import Played
 from harness.survey import wording
 from harness.survey.findings import FOLDER, Finding
@@ -40,14 +39,10 @@ def document_of(findings: Sequence[Finding], played: Played, rows: Sequence[Row]
     grid, sorted_rows = played.campaign.grid, libraries_first(rows)
     faults = wording.faults(grid)
     uses = "; ".join(f"{name} ({says})" for name, says in wording.uses())
-    return Document(
+    return played.document(
         name="survey",
-        title=grid.title,
-        facts=[
-            plural(sum(row.runs for row in rows), "run"),
-            plural(len(faults), "kind") + " of fault",
-            machine_line(played.campaign.machine),
-        ],
+        facts=[plural(sum(row.runs for row in rows), "run"), plural(len(faults), "kind") + " of fault"],
+        left_out=wording.missing(rows, grid),
         blocks=[
             Paragraph(f"{wording.headline(rows)}.", "lead"),
             *paragraphs(wording.INTRODUCTION),
@@ -79,7 +74,6 @@ def document_of(findings: Sequence[Finding], played: Played, rows: Sequence[Row]
             Heading("What was not tested"),
             Bullets(wording.NOT_TESTED),
         ],
-        made=provenance_of(played.campaign, played.lines, wording.missing(rows, grid)),
         numbers={"subjects": [_numbers(played, row) for row in rows]},
         tables={"survey": frame(rows)},
     )

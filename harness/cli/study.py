@@ -1,0 +1,58 @@
+"""`fencepost study`: a study of one's own, from a Python file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from fencepost.options import Option
+from harness.campaign.hands import Hands, OnScheduler, SideBySide
+from harness.cli.command import Call, Command
+from harness.config import RESULTS
+from harness.options import Results
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Arguments(msgspec.Struct, frozen=True, kw_only=True):
+    file: Annotated[Path, Option("FILE", "a Python file that defines STUDY")]
+    seeds: Annotated[int | None, Option("--seeds", "runs of each cell", shown_default="what the study says", low=1)] = (
+        None
+    )
+    workers: SideBySide = None
+    scheduler: OnScheduler = None
+    report: Annotated[
+        Path | None, Option("--report", "folder of the study", metavar="DIR", shown_default="results/studies/NAME")
+    ] = None
+    results: Results = RESULTS
+
+
+def _study(call: Call, out: Console) -> int:
+    from harness.campaign.grid import common_options
+    from harness.campaign.own_study import read_study
+    from harness.campaign.study import run_study
+
+    arguments: Arguments = call.arguments
+    study = read_study(arguments.file, arguments.report, arguments.seeds, common_options(call.behind_dashes))
+    hands = Hands.found(arguments.workers, arguments.scheduler)
+    return run_study(study, arguments.results, hands=hands, command=call.to_repeat, out=out)
+
+
+COMMAND = Command(
+    description="Make the runs of a study of your own, and write what it says of them. See docs/reports.md.",
+    arguments=Arguments,
+    do=_study,
+    usage="fencepost study FILE [options] [-- options of fencepost test]",
+    epilog="""examples:
+  fencepost study my_study.py
+  fencepost study my_study.py --seeds 1 -- --duration 2s
+
+The same command resumes after an interruption. A finished run is never made again.
+exit codes: what the study says; by default 0 all runs are finished, 2 some are not; 254 bad arguments or an error of
+the study, 255 the harness or its environment failed
+""",
+    with_dashes=True,
+)
