@@ -66,7 +66,8 @@ class Played:
         left_out: Iterable[str] = (),
     ) -> Document:
         """A document of this study that states how it was made. `tables`: by default, `runs.csv` with the figures of
-        each run. `facts`: what stands below the title beside the machine. `left_out`: what was to be played, and was not."""
+        each run. `facts`: what stands below the title beside the machine. `left_out`: what was to be played, and was
+        not."""
         made = provenance_of(self.campaign, self.lines, left_out)
         runs = f"{count(made.runs)} of {plural(made.planned, 'run')}"
         return Document(
