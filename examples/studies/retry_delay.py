@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from harness.campaign.document import Document, Heading, Paragraph, Table
+from harness.campaign.document import DataTable, Heading, Paragraph, StudyDocument
 from harness.campaign.grid import Cell, Grid, Part
 from harness.campaign.study import Played, Study
 
@@ -34,10 +34,10 @@ def settle(played: Played) -> dict[str, list[float]]:
     return speeds
 
 
-def document(played: Played, speeds: dict[str, list[float]]) -> Document:
+def document(played: Played, speeds: dict[str, list[float]]) -> StudyDocument:
     """What is said of that, for every form."""
     rows = [(delay, f"{median(of):.0f}/s", f"{min(of):.0f} to {max(of):.0f}") for delay, of in speeds.items() if of]
-    answer = Table(("delay", "acquisitions (median)", "all runs"), rows)
+    answer = DataTable(("delay", "acquisitions (median)", "all runs"), rows)
     return played.document([Paragraph(GRID.question, "lead"), Heading("The answer"), answer], {"speeds": speeds})
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, combinations
-from typing import Final, Literal, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final, Literal
 
 import numpy as np
 import pandas as pd
 
+from harness.campaign.adding import add_up
 from harness.campaign.folder import RunLine
 from harness.campaign.grid import Cell, Grid, Part
-from harness.campaign.measure import BLAMES, Figures, quantile_ms
+from harness.campaign.measure import BLAMES, Figures
 from harness.campaign.statistics import Difference, Rate, difference, holm, mcnemar, rate
-from harness.checkers.disturbance import Figures as Machine
 
-T = TypeVar("T")
 Unit = Literal["opportunity", "node outage", "run"]
 UNITS: Final[dict[Unit, str]] = {"opportunity": "opportunities", "node outage": "node outages", "run": "runs"}
 
@@ -26,46 +25,22 @@ UNITS: Final[dict[Unit, str]] = {"opportunity": "opportunities", "node outage": 
 class Summary:
     """One cell over all of its seeds.
 
-    `verdicts`: runs by verdict. `violated`: runs with an overlap by blame, of all finished runs. `per_unit`: how often
-    an overlap blamed on the lock followed, of all runs, node outages and opportunities. Rates a second and quantiles
-    are over all runs together; `by_seed` holds acquisitions a second by seed. `fsync_p50_ms` is the median of the runs'
-    medians. `totals`: sums of the counts that checkers offer.
-    `machine`: of each run that kept beats. `disturbed`: why, of each run that was too disturbed.
+    `total`: the figures of all of its runs together. `verdicts`: runs by verdict. `violated`: runs with an overlap by
+    blame, of all finished runs. `per_unit`: how often an overlap blamed on the lock followed, of all runs, node outages
+    and opportunities. `by_seed`: acquisitions a second. `disturbed`: why, of each run that was too disturbed.
     """
 
     part: Part
     cell: Cell
+    total: Figures
     folders: tuple[str, ...]
     broke_off: tuple[str, ...]
     verdicts: dict[str, int]
-    sections: int
-    overlaps: dict[str, int]
     violated: dict[str, Rate]
     per_unit: dict[Unit, Rate]
-    node_outages: int
-    opportunities: int | None
-    per_second: float | None
     by_seed: dict[int, float]
     hit_by_seed: dict[int, bool]
-    acquire: dict[int, int]
-    acquire_p50_ms: float | None
-    acquire_p99_ms: float | None
-    availability: float | None
-    majority_waits_ms: tuple[float, ...]
-    longest_gap_ms: float | None
-    lost: int
-    acknowledged: int
-    faults_planned: int
-    faults_observed: int
-    fsync_p50_ms: float | None
-    fsync_p99_ms: float | None
-    orphans: int | None = None
-    orphan_longest_ms: float | None = None
-    overruns: int = 0
-    unfounded: int | None = None
-    totals: dict[str, int] = field(default_factory=dict)
-    machine: tuple[Machine, ...] = ()
-    disturbed: tuple[tuple[str, ...], ...] = ()
+    disturbed: tuple[tuple[str, ...], ...]
 
     @property
     def main_rate(self) -> tuple[Unit, Rate]:
@@ -74,9 +49,9 @@ class Summary:
         return unit, self.per_unit[unit]
 
     @property
-    def majority_wait_ms(self) -> float | None:
-        """The median."""
-        return _median(self.majority_waits_ms)
+    def per_second(self) -> float | None:
+        """Acquisitions, over all runs together."""
+        return speed_of(self.total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +73,11 @@ class Contrast:
     p_holm: float | None
     p_paired: float | None
     speed: tuple[float, float, float] | None
+
+
+def speed_of(figures: Figures) -> float | None:
+    """Acquisitions a second."""
+    return figures.grants / figures.load_s if figures.load_s else None
 
 
 def summaries(grid: Grid, lines: Sequence[RunLine]) -> list[Summary]:
@@ -142,48 +122,18 @@ def pooled(found: Sequence[Summary]) -> tuple[Unit, Rate]:
 def _summary(part: Part, cell: Cell, lines: list[RunLine]) -> Summary:
     done = [(line, line.figures) for line in lines if line.error is None and line.figures is not None]
     figures = [f for _, f in done]
-
-    def known(figure: Callable[[Figures], T | None]) -> list[T]:
-        """Of each run that has it."""
-        return [value for f in figures if (value := figure(f)) is not None]
-
-    load_s = sum(known(lambda f: f.load_s))
-    acquire = sum(known(lambda f: Counter(f.acquire)), Counter[int]())
-    per_unit = _per_unit(figures)
     return Summary(
         part=part,
         cell=cell,
+        total=add_up(Figures, figures),
         folders=tuple(line.folder for line, _ in done),
         broke_off=tuple(line.folder for line in lines if line.error is not None),
         verdicts=dict(Counter(line.verdict for line, _ in done)),
-        sections=sum(known(lambda f: f.sections)),
-        overlaps={blame: sum(_overlaps(figures, blame)) for blame in BLAMES},
         violated={blame: rate(sum(map(bool, _overlaps(figures, blame))), len(figures)) for blame in BLAMES},
-        per_unit=per_unit,
-        node_outages=sum(known(lambda f: f.node_outages)),
-        opportunities=per_unit["opportunity"].trials if "opportunity" in per_unit else None,
-        per_second=sum(known(lambda f: f.grants)) / load_s if load_s else None,
-        by_seed={line.seed: f.grants / f.load_s for line, f in done if f.load_s},
+        per_unit=_per_unit(figures),
+        by_seed={line.seed: speed for line, f in done if (speed := speed_of(f)) is not None},
         hit_by_seed={line.seed: f.overlaps["lock"] > 0 for line, f in done},
-        acquire=dict(acquire),
-        acquire_p50_ms=quantile_ms(acquire, 0.5),
-        acquire_p99_ms=quantile_ms(acquire, 0.99),
-        availability=sum(known(lambda f: f.reachable_s)) / load_s if load_s else None,
-        majority_waits_ms=tuple(chain.from_iterable(known(lambda f: f.majority_waits_ms))),
-        longest_gap_ms=max(known(lambda f: f.longest_gap_ms), default=None),
-        lost=sum(known(lambda f: f.lost)),
-        acknowledged=sum(known(lambda f: f.acknowledged)),
-        faults_planned=sum(known(lambda f: f.faults_planned)),
-        faults_observed=sum(known(lambda f: f.faults_observed)),
-        fsync_p50_ms=_median(known(lambda f: (f.fsync_ms or {}).get("p50"))),
-        fsync_p99_ms=_median(known(lambda f: (f.fsync_ms or {}).get("p99"))),
-        orphans=_sum(known(lambda f: f.orphans)),
-        orphan_longest_ms=max(known(lambda f: f.orphan_longest_ms), default=None),
-        overruns=sum(known(lambda f: f.overruns)),
-        unfounded=_sum(known(lambda f: f.unfounded)),
-        machine=tuple(known(lambda f: f.machine)),
-        disturbed=tuple(filter(None, known(lambda f: f.disturbed))),
-        totals=dict(sum(known(lambda f: Counter(f.totals)), Counter[str]())),
+        disturbed=tuple(f.disturbed for f in figures if f.disturbed),
     )
 
 
@@ -201,15 +151,6 @@ def _per_unit(figures: Sequence[Figures]) -> dict[Unit, Rate]:
 
 def _overlaps(figures: Iterable[Figures], blame: str) -> Iterator[int]:
     return (f.overlaps.get(blame, 0) for f in figures)
-
-
-def _sum(known: Sequence[int]) -> int | None:
-    """None where nothing is known of any."""
-    return sum(known) if known else None
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return float(np.median(values)) if values else None
 
 
 def _contrast(part: Part, axis: str, first: Summary, second: Summary) -> Contrast:

@@ -34,7 +34,7 @@ Text = str | Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class TableField:
     """A field of a table with more than a text. `note`: stands below; `tone`: its class in the style sheet; `to`: the
     anchor or address it leads to; `why`: shown when pointed at. `picture`: shown on the page in place of the text."""
 
@@ -65,7 +65,7 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Banner:
     """One word, and what it stands on. `tone`: `valid`, `violation` or `unknown`."""
 
     word: str
@@ -81,18 +81,18 @@ class Bullets:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DataTable:
     """`style`: its class in the style sheet. The first field of a row is its head."""
 
     heads: Sequence[str]
-    rows: Sequence[Sequence[Text | Field]]
+    rows: Sequence[Sequence[Text | TableField]]
     style: str = ""
     title: str = ""
     kind: ClassVar[str] = "table"
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class StillPicture:
     """A still picture, on the page only: its numbers are in a table beside it."""
 
     picture: Markup
@@ -101,17 +101,17 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
-class Charts:
+class StillPictures:
     """Small pictures side by side that share a legend."""
 
     legend: Markup
-    panels: Sequence[Chart]
+    panels: Sequence[StillPicture]
     hint: str = ""
     kind: ClassVar[str] = "charts"
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class RunTimeline:
     """An excerpt of a run, or all of a short one, to look into. `moment`: as `harness.campaign.example_timeline` makes
     it, with the `folder` of its run."""
 
@@ -121,7 +121,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandLine:
     text: str
     kind: ClassVar[str] = "command"
 
@@ -149,8 +149,18 @@ class Folded:
 
 
 Block = (
-    Heading | Paragraph | Verdict | Bullets | Table | Chart | Charts | Timeline | Command | Prose | Folded
-)  # fmt: skip
+    Heading
+    | Paragraph
+    | Banner
+    | Bullets
+    | DataTable
+    | StillPicture
+    | StillPictures
+    | RunTimeline
+    | CommandLine
+    | Prose
+    | Folded
+)
 
 LOOK_INTO: Final = (
     "In a picture, a row is a client, and a bar is the time in which it held the lock. Drag to move; double-click, + "
@@ -159,7 +169,7 @@ LOOK_INTO: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class StudyDocument:
     """`name`: of its files, `claims.md` and `claims.json`. `numbers`: what `NAME.json` holds beside how the document
     was made. `tables`: each becomes a CSV file of its name."""
 
@@ -172,9 +182,9 @@ class Document:
     tables: Mapping[str, pd.DataFrame]
 
     @property
-    def timelines(self) -> list[Timeline]:
+    def timelines(self) -> list[RunTimeline]:
         """In order, those of folded blocks too."""
-        return [each for each in _flat(self.blocks) if isinstance(each, Timeline)]
+        return [each for each in _flat(self.blocks) if isinstance(each, RunTimeline)]
 
     @property
     def all_blocks(self) -> Sequence[Block]:
@@ -182,8 +192,8 @@ class Document:
         return [
             *self.blocks,
             Heading("Reproduce"),
-            Table(("", ""), self.made.rows, "pairs"),
-            Command(self.made.command),
+            DataTable(("", ""), self.made.rows, "pairs"),
+            CommandLine(self.made.command),
         ]
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 
 from fencepost.history import Timeline
 from fencepost.text import milliseconds
-from harness.campaign.measure import node_outages
+from harness.campaign.of_a_run import node_outages
 from harness.history.capacity import pairs_beyond
 from harness.history.fault_windows import windows
 from harness.history.recorded import Recorded

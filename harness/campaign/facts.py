@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Final
 
-from fencepost.text import count, milliseconds, plural, printable
+from fencepost.text import count, milliseconds, percent, plural, printable
 from harness.campaign import wording
 from harness.campaign.aggregate import Summary, contrasts
 from harness.campaign.folder import Campaign, RunLine
@@ -38,8 +38,8 @@ def answer(part: Part, found: Sequence[Summary]) -> list[str]:
         "run": "Runs are counted.",
     }
     counting = what[next(iter(units))] if len(units) == 1 else "What is counted stands with each rate below."
-    hit = [s for s in done if s.overlaps["lock"]]
-    spared = [s for s in done if not s.overlaps["lock"]]
+    hit = [s for s in done if s.violated["lock"].events]
+    spared = [s for s in done if not s.violated["lock"].events]
     said = []
     if hit:
         named = ", ".join(printable(s.cell.name) for s in hit[:6]) + (
@@ -56,7 +56,7 @@ def answer(part: Part, found: Sequence[Summary]) -> list[str]:
         said.append(
             f"{which} none was seen. That is no proof: with the fewest trials ({printable(worst.cell.name)}, "
             f"{rate.trials:,} {wording.unit(unit, many=True)}) the rate may still be "
-            f"up to {wording.percent(rate.high, up=True)}; each cell shows its own bound."
+            f"up to {percent(rate.high, up=True)}; each cell shows its own bound."
         )
     return [*said, counting]
 

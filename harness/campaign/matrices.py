@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Final
 
 from fencepost.text import MISSING, milliseconds, number, plural, printable
 from harness.campaign import wording
+from harness.campaign.adding import is_watched, left_behind_of
 from harness.campaign.aggregate import Summary
+from harness.campaign.durations import quantiles
 from harness.campaign.grid import Part
-
-LEFT_BEHIND: Final = "keys without an owner, acquires that took too long, sections not backed by a majority"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,8 @@ def matrices(part: Part, found: Sequence[Summary]) -> Iterator[Matrix]:
 
 
 def left_behind(part: Part, found: Sequence[Summary]) -> Iterator[Matrix]:
-    """What `LEFT_BEHIND` names; none where no node was watched."""
-    if part.kind == "safety" and any(s.orphans is not None for s in found):
+    """What a lock leaves behind; none where no node was watched."""
+    if part.kind == "safety" and any(is_watched(s.total) for s in found):
         yield from _matrices(part, found, _left_box)
 
 
@@ -82,8 +81,8 @@ def _box(summary: Summary) -> Box:
     if not sum(summary.verdicts.values()):
         return Box(summary, MISSING, "no run yet", "")
     if summary.part.kind == "cost":
-        value = f"{number(summary.per_second)}/s"
-        tails = f"{milliseconds(summary.acquire_p50_ms)}, p99 {milliseconds(summary.acquire_p99_ms)}"
+        value, acquire = f"{number(summary.per_second)}/s", quantiles(summary.total.acquire)
+        tails = f"{milliseconds(acquire['p50'])}, p99 {milliseconds(acquire['p99'])}"
         return Box(summary, value, f"acquire p50 {tails}{_too_disturbed(summary)}", "")
     _, rate = summary.main_rate
     if not rate.trials:
@@ -99,10 +98,6 @@ def _too_disturbed(summary: Summary) -> str:
 
 
 def _left_box(summary: Summary) -> Box:
-    said = [f"up to {milliseconds(summary.orphan_longest_ms)}"] if summary.orphans else []
-    if summary.overruns:
-        said.append(f"{plural(summary.overruns, 'acquire')} took too long")
-    if summary.unfounded:
-        said.append(f"{plural(summary.unfounded, 'section')} not backed by a majority")
-    keys = MISSING if summary.orphans is None else plural(summary.orphans, "key")
-    return Box(summary, keys, ", ".join(said), "")
+    """The first of what is left behind, and below it what else there was any of."""
+    (first, *others) = left_behind_of(summary.total)
+    return Box(summary, first, ", ".join(text for text in others if not text.startswith("0 ")), "")

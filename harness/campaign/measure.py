@@ -1,58 +1,78 @@
 """The figures of one run that a campaign keeps: enough to draw every table and plot again without the run's folder."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from fencepost.history import FaultEvent
-from harness.campaign.disturbed import disturbances
-from harness.campaign.stakes import Stakes, stakes_of
-from harness.checkers import (
-    acquire_timeouts,
-    capacity,
-    disturbance,
-    exclusion,
-    faults,
-    liveness,
-    opportunities,
-    orphans,
-    quorum_backing,
+from fencepost.text import count, milliseconds, number, percent, plural, printable
+from harness.campaign import of_a_run as of
+from harness.campaign.adding import (
+    Figure,
+    all_of_them,
+    largest,
+    measured,
+    median_by_name,
+    total_by_name,
+    total_if_all_know,
+    total_if_known,
+    unadded,
 )
+from harness.campaign.durations import quantiles
+from harness.campaign.of_a_run import BLAMES, Blamed, JudgedRun
+from harness.campaign.stakes import Stakes, stakes_of
+from harness.checkers import acquire_timeouts, disturbance, faults, liveness, quorum_backing
+from harness.checkers.opportunities import Figures as Opportunities
+from harness.checkers.orphans import Figures as Orphans
 from harness.checkers.updates import UpdateFigures
-from harness.explain.explanation import Explained, clearest_of
-from harness.history.fault_windows import majority_windows
+from harness.explain.explanation import Explained
 from harness.history.recorded import Recorded
-from harness.verdict import Finding, Verdict
+from harness.verdict import Verdict
 
-Ints = npt.NDArray[np.int64]
-
-BINS_PER_DECADE: Final = 100
-"""A latency is known to within 2.3 %."""
-
-BLAMES: Final = ("lock", "client", "undecided")
+__all__ = ["BLAMES", "Blamed", "Figures", "measure"]
 
 
-class Blamed(msgspec.Struct, frozen=True):
-    """A kind of finding for which the lock is to blame: when the first one happened, in ms since the start, None where
-    that is not told; and what the verdict said. `why`: the sentence that explains its clearest example, empty if there
-    is none; `cause`: what that names as the cause (`harness.explain.causes`), None if the finding itself says all.
-    `count`: how many there were; older records do not tell."""
+def in_columns(what: str, of: Mapping[str, float | None]) -> dict[str, object]:
+    return {f"{what}_{name}_ms": of.get(name) for name in ("p50", "p99")}
 
-    kind: str
-    at_ms: float | None
-    text: str
-    cause: str | None = None
-    why: str = ""
-    count: int = 1
+
+def p50_p99(of: Mapping[str, float | None]) -> str:
+    return f"p50 {milliseconds(of.get('p50'))}, p99 {milliseconds(of.get('p99'))}"
+
+
+def waits(ms: Sequence[float]) -> str:
+    if not ms:
+        return "none went down"
+    return f"median {milliseconds(float(np.median(ms)))}, longest {milliseconds(max(ms))}, {len(ms)} times"
+
+
+def lateness(busy: disturbance.Figures | None) -> dict[str, str]:
+    """How busy the machine was in the worst run; nothing for runs that kept no beats."""
+    rows = {}
+    for who, late in (("Clients", busy and busy.clients), ("The harness", busy and busy.harness)):
+        if late:
+            rows[f"{who} woke up late by"] = (
+                f"p99 {milliseconds(late.p99_ms)} in the worst run, longest {milliseconds(late.longest_ms)}; CPU "
+                f"starvation up to {number(late.waited_percent)} % of the time"
+            )
+    if busy and busy.latest:
+        rows["Faults were injected late by"] = f"up to {milliseconds(busy.latest.late_ms)}"
+    return rows
+
+
+def machine_columns(busy: disturbance.Figures | None) -> dict[str, object]:
+    """How late clients, the harness and faults were; nothing for a run that kept no beats."""
+    row: dict[str, object] = {}
+    for who, late in (("clients", busy and busy.clients), ("harness", busy and busy.harness)):
+        row |= {f"{who}_{name}": value for name, value in (msgspec.structs.asdict(late) if late else {}).items()}
+    if busy:
+        row |= {"stolen_percent": busy.stolen_percent, "fault_late_ms": busy.latest and busy.latest.late_ms}
+    return row
 
 
 class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What one run showed.
+    """What one run showed, or several together (`harness.campaign.adding`).
 
     `overlaps`: pairs of sections by blame; of a semaphore, the entries beyond its permits. `node_outages`: times at
     which nodes went down with what they had in memory; `node_outages_hit`: those that an overlap blamed on the lock
@@ -71,150 +91,69 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     others were given, at most, while one client waited for it; None in older records, and without sections.
     """
 
-    sections: int
-    overlaps: dict[str, int]
-    node_outages: int = msgspec.field(name="strikes")
-    node_outages_hit: int = msgspec.field(name="strikes_hit")
-    opportunities: int | None = None
-    opportunities_hit: int | None = None
-    load_s: float
-    grants: int
-    reachable_s: float
-    acquire: dict[int, int]
-    majority_waits_ms: tuple[float, ...] = ()
-    longest_gap_ms: float | None = None
-    lost: int = 0
-    acknowledged: int = 0
-    faults_planned: int = 0
-    faults_observed: int = 0
-    fsync_ms: dict[str, float] | None = None
-    blamed: tuple[Blamed, ...] = ()
-    orphans: int | None = None
-    orphan_longest_ms: float | None = None
-    overruns: int = 0
-    unfounded: int | None = None
-    totals: dict[str, int] = {}
-    machine: disturbance.Figures | None = None
-    disturbed: tuple[str, ...] = ()
-    stakes: Stakes | None = None
-    overtaken: int | None = None
+    # fmt: off
+    sections: Annotated[int, Figure(lambda s: len(s.run.sections), "Sections", "sections")]
+    overlaps: Annotated[dict[str, int], Figure(
+        of.overlaps, adds=total_by_name, columns=lambda v: {f"overlaps_{blame}": v.get(blame, 0) for blame in BLAMES},
+        rows=lambda v: {"Pairs that overlapped": ", ".join(f"{v.get(blame, 0):,} {blame}" for blame in BLAMES)})]
+    node_outages: Annotated[int, Figure(
+        of.kept(Opportunities, "crashes", 0), "Node outages", "node_outages")] = msgspec.field(name="strikes")
+    node_outages_hit: Annotated[int, Figure(
+        of.kept(Opportunities, "violations", 0))] = msgspec.field(name="strikes_hit")
+    opportunities: Annotated[int | None, Figure(
+        of.kept(Opportunities, "opportunities"), "Opportunities", "opportunities", total_if_all_know)] = None
+    opportunities_hit: Annotated[int | None, Figure(
+        of.kept(Opportunities, "violated_opportunities"), adds=total_if_all_know)] = None
+    load_s: Annotated[float, Figure(lambda s: (s.end_ns - s.begin_ns) / 1e9)]
+    grants: Annotated[int, Figure(
+        of.grants, "Acquisitions a second", "acquisitions_per_s", per="load_s", text=number)]
+    reachable_s: Annotated[float, Figure(
+        of.reachable_s, "Availability", "availability", per="load_s", text=percent)]
+    acquire: Annotated[dict[int, int], Figure(
+        of.durations, "Acquire call", adds=total_by_name, text=lambda v: p50_p99(quantiles(v)),
+        columns=lambda v: in_columns("acquire", quantiles(v)))]
+    majority_waits_ms: Annotated[tuple[float, ...], Figure(
+        of.majority_waits_ms, "Wait after a majority went down", adds=all_of_them, text=waits,
+        columns=lambda v: {"majority_wait_ms_median": float(np.median(v)) if v else None})] = ()
+    longest_gap_ms: Annotated[float | None, Figure(
+        of.kept(liveness.Figures, "longest_gap_ms"), "Longest gap with a majority in reach", "longest_gap_ms", largest,
+        text=milliseconds)] = None
+    lost: Annotated[int, Figure(
+        of.kept(UpdateFigures, "lost", 0), "Lost updates", "lost_updates", among="acknowledged")] = 0
+    acknowledged: Annotated[int, Figure(of.kept(UpdateFigures, "acknowledged", 0), column="acknowledged")] = 0
+    faults_planned: Annotated[int, Figure(lambda s: s.run.planned_faults)] = 0
+    faults_observed: Annotated[int, Figure(
+        of.kept(faults.Figures, "observed", 0), "Faults that were seen to work", among="faults_planned")] = 0
+    fsync_ms: Annotated[dict[str, float] | None, Figure(
+        of.fsync_ms, adds=median_by_name, rows=lambda v: {"Fsync on a node's disk": p50_p99(v)} if v else {},
+        columns=lambda v: in_columns("fsync", v or {}))] = None
+    blamed: Annotated[tuple[Blamed, ...], Figure(of.blamed, adds=all_of_them)] = ()
+    orphans: Annotated[int | None, Figure(
+        of.kept(Orphans, "count"), "Keys left without an owner", "orphans", total_if_known,
+        left_behind=lambda v: plural(v, "key"))] = None
+    orphan_longest_ms: Annotated[float | None, Figure(
+        of.kept(Orphans, "longest_ms"), "Longest time without an owner", "orphan_longest_ms", largest,
+        text=milliseconds, left_behind=lambda v: f"up to {milliseconds(v)}")] = None
+    overruns: Annotated[int, Figure(
+        of.kept(acquire_timeouts.Figures, "overruns", 0), "Acquire calls that took longer than allowed", "overruns",
+        left_behind=lambda v: f"{plural(v, 'acquire')} took too long")] = 0
+    unfounded: Annotated[int | None, Figure(
+        of.kept(quorum_backing.Figures, "unfounded"), "Sections not backed by a majority", "sections_without_majority",
+        total_if_known, left_behind=lambda v: f"{plural(v, 'section')} not backed by a majority")] = None
+    totals: Annotated[dict[str, int], Figure(
+        of.checkers_totals, adds=total_by_name, columns=dict,
+        rows=lambda v: {printable(name): count(number) for name, number in v.items()})] = {}
+    machine: Annotated[disturbance.Figures | None, Figure(
+        lambda s: s.verdict.of(disturbance.Figures), adds=largest, rows=lateness, columns=machine_columns)] = None
+    disturbed: Annotated[tuple[str, ...], Figure(
+        of.disturbed, adds=all_of_them, columns=lambda v: {"disturbed": "; ".join(v)})] = ()
+    stakes: Annotated[Stakes | None, Figure(lambda s: stakes_of(s.run, s.verdict), adds=unadded)] = None
+    overtaken: Annotated[int | None, Figure(of.overtaken, column="overtaken", adds=largest)] = None
+    # fmt: on
 
 
 def measure(
     run: Recorded, verdict: Verdict, environment: Mapping[str, object], explained: Sequence[Explained] = ()
 ) -> Figures:
     """The figures of a judged run. `environment`: what `environment.json` holds. `explained`: its findings."""
-    begin = run.timeline.start_ns
-    end = run.timeline.healed_ns or run.timeline.end_ns or begin
-    start: Ints = run.sections["start_ns"].to_numpy(np.int64)
-    down = node_outages(run.faults)
-    outages = verdict.of(opportunities.Figures)
-    overlaps, crowd, waits = verdict.of(exclusion.Figures), verdict.of(capacity.Figures), verdict.of(liveness.Figures)
-    by_blame = crowd.beyond if crowd else overlaps.overlaps if overlaps else {}
-    data, played = verdict.of(UpdateFigures), verdict.of(faults.Figures)
-    left, late, backing = (
-        verdict.of(orphans.Figures),
-        verdict.of(acquire_timeouts.Figures),
-        verdict.of(quorum_backing.Figures),
-    )
-    machine = verdict.of(disturbance.Figures)
-    reachable = majority_windows(run.config.user_names, run.nodes, run.faults, run.ends, begin, end)
-    return Figures(
-        sections=len(run.sections),
-        overlaps={blame: by_blame.get(blame, 0) for blame in BLAMES},
-        node_outages=outages.crashes if outages else 0,
-        node_outages_hit=outages.violations if outages else 0,
-        opportunities=outages.opportunities if outages else None,
-        opportunities_hit=outages.violated_opportunities if outages else None,
-        load_s=(end - begin) / 1e9,
-        grants=int(((start >= begin) & (start < end)).sum()),
-        reachable_s=sum(until - since for since, until in reachable) / 1e9,
-        acquire=_durations(run, end),
-        majority_waits_ms=tuple(_majority_waits_ms(run, down)),
-        longest_gap_ms=waits.longest_gap_ms if waits else None,
-        lost=data.lost if data else 0,
-        acknowledged=data.acknowledged if data else 0,
-        faults_planned=run.planned_faults,
-        fsync_ms=_fsync_ms(environment),
-        blamed=tuple(_blamed(f, explained) for f in verdict.findings if f.blame == "lock"),
-        faults_observed=played.observed if played else 0,
-        orphans=left.count if left else None,
-        orphan_longest_ms=left.longest_ms if left else None,
-        overruns=late.overruns if late else 0,
-        unfounded=backing.unfounded if backing else None,
-        totals={name: number for own in verdict.figures.values() for name, number in own.totals().items()},
-        machine=machine,
-        disturbed=tuple(disturbances(machine, run.config.ttl_ms)) if machine else (),
-        stakes=stakes_of(run, verdict),
-        overtaken=_overtaken(run),
-    )
-
-
-def _blamed(finding: Finding, explained: Sequence[Explained]) -> Blamed:
-    shown = clearest_of(finding, explained)
-    cause, why = (shown.cause, shown.sentence) if shown else (None, "")
-    return Blamed(finding.kind, finding.at_ms, finding.text, cause, why, finding.count)
-
-
-def node_outages(events: Iterable[FaultEvent]) -> list[FaultEvent]:
-    """The injections that were seen to take nodes down, in order. A paused node keeps its memory and is none."""
-    taken = (e for e in events if e.event == "injected" and e.holds and e.took_nodes_down)
-    return sorted(taken, key=lambda event: event.done_ns)
-
-
-def bin_of(ms: npt.NDArray[np.float64]) -> Ints:
-    """The bins of durations: 100 a decade, bin 0 begins at 1 ms."""
-    bins: Ints = np.floor(np.log10(np.maximum(ms, 1e-3)) * BINS_PER_DECADE).astype(np.int64)
-    return bins
-
-
-def middle_ms(bins: Ints) -> npt.NDArray[np.float64]:
-    """The duration in the middle of each bin."""
-    middles: npt.NDArray[np.float64] = 10.0 ** ((bins + 0.5) / BINS_PER_DECADE)
-    return middles
-
-
-def quantile_ms(counts: Mapping[int, int], share: float) -> float | None:
-    """The duration that this share of the counted ones does not exceed, or None if there are none."""
-    if not counts:
-        return None
-    bins = np.array(sorted(counts), np.int64)
-    reached = np.cumsum([counts[int(b)] for b in bins])
-    return float(middle_ms(bins[[int(np.searchsorted(reached, share * reached[-1]))]])[0])
-
-
-def _durations(run: Recorded, end_ns: int) -> dict[int, int]:
-    ops = run.ops
-    granted = ops[(ops["f"] == "acquire") & (ops["outcome"] == "ok") & (ops["invoke_ns"] < end_ns)]
-    took_ms = (granted["complete_ns"] - granted["invoke_ns"]).to_numpy(np.float64) / 1e6
-    bins, counts = np.unique(bin_of(took_ms), return_counts=True)
-    return dict(zip(bins.tolist(), counts.tolist(), strict=True))
-
-
-def _majority_waits_ms(run: Recorded, down: list[FaultEvent]) -> Iterator[float]:
-    """What was asked for before the outage may still be granted just after it."""
-    start, asked = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "asked_ns"))
-    for event in down:
-        if len(event.nodes) > run.config.nodes // 2:
-            later = start[asked > event.done_ns]
-            if len(later):
-                yield float(later.min() - event.done_ns) / 1e6
-
-
-def _overtaken(run: Recorded) -> int | None:
-    worst = None
-    for _, of_key in run.sections.groupby("key", observed=True):
-        start: Ints = np.sort(of_key["start_ns"].to_numpy(np.int64))
-        until = np.searchsorted(start, of_key["start_ns"].to_numpy(np.int64), "left")
-        since = np.searchsorted(start, of_key["asked_ns"].to_numpy(np.int64), "right")
-        worst = max(int((until - since).max()), worst or 0)
-    return worst
-
-
-def _fsync_ms(environment: Mapping[str, object]) -> dict[str, float] | None:
-    found = _mapping(_mapping(_mapping(environment.get("cluster")).get("disks")).get("fsync_ms"))
-    return {name: float(ms) for name, ms in found.items() if isinstance(ms, int | float)} or None
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
+    return measured(Figures, JudgedRun(run, verdict, environment, explained))

@@ -15,17 +15,17 @@ from harness.campaign.aggregate import Contrast, Summary, contrasts
 from harness.campaign.document import (
     LOOK_INTO,
     Block,
-    Chart,
-    Charts,
-    Command,
-    Document,
-    Field,
+    CommandLine,
+    DataTable,
     Folded,
     Heading,
     Paragraph,
+    RunTimeline,
+    StillPicture,
+    StillPictures,
     Strong,
-    Table,
-    Timeline,
+    StudyDocument,
+    TableField,
     folders,
     paragraphs,
 )
@@ -88,7 +88,7 @@ _HOW_TO_READ: Final = (
 )
 
 
-def document_of(played: Played, found: Sequence[Summary]) -> Document:
+def document_of(played: Played, found: Sequence[Summary]) -> StudyDocument:
     campaign, lines, configs = played.campaign, played.lines, played.configs
     grid = campaign.grid
     finished = sum(line.error is None for line in lines)
@@ -134,8 +134,10 @@ def _in_short(played: Played, found: Sequence[Summary]) -> Iterator[Block]:
     yield Heading("In short")
     yield Paragraph(headline.sentences(says, found), "lead")
     if rows := headline.rows(says, found):
-        yield Chart(plots.rates(rows), f"Two clients inside at once by the lock's fault. {_WHISKERS}")
-        yield Table(("", "two clients inside"), [(label, wording.counted(rate)) for label, _, rate in rows], "pairs")
+        yield StillPicture(plots.rates(rows), f"Two clients inside at once by the lock's fault. {_WHISKERS}")
+        yield DataTable(
+            ("", "two clients inside"), [(label, wording.counted(rate)) for label, _, rate in rows], "pairs"
+        )
 
 
 def _unfinished(unfinished: bool) -> Iterator[Block]:
@@ -161,10 +163,11 @@ def _part(part: Part, found: list[Summary]) -> Iterator[Block]:
         yield Heading("Side by side", 4)
         yield _comparisons(part, asked)
     if is_safety and any(s.verdicts for s in found):
-        yield Chart(plots.rates([(s.cell.name, *s.main_rate) for s in found]), f"Rates of violations. {_WHISKERS}")
+        yield StillPicture(
+            plots.rates([(s.cell.name, *s.main_rate) for s in found]), f"Rates of violations. {_WHISKERS}"
+        )
     yield from _pictures(part, found)
-    figures = Table(tables.FIGURES, [tables.figures_row(s) for s in found], "wide")
-    yield Folded(f"All figures of these {len(found)} configurations", [figures])
+    yield Folded(f"All figures of these {len(found)} configurations", [tables.figures_of(found)])
     if others:
         hints = [_TESTS, _SPEEDS] if is_safety else [_SPEEDS]
         yield Folded(
@@ -177,14 +180,14 @@ def _part(part: Part, found: list[Summary]) -> Iterator[Block]:
 def _tables(each: Iterable[Matrix]) -> Iterator[Block]:
     for matrix in each:
         rows = [
-            [name, *(Field(box.value, box.note, box.tone) if box else "" for box in boxes)]
+            [name, *(TableField(box.value, box.note, box.tone) if box else "" for box in boxes)]
             for name, boxes in matrix.rows
         ]
-        yield Table((matrix.corner, *matrix.columns), rows, "matrix", matrix.title)
+        yield DataTable((matrix.corner, *matrix.columns), rows, "matrix", matrix.title)
 
 
 def _comparisons(part: Part, compared: Sequence[Contrast]) -> Block:
-    return Table(tables.HEADS[part.kind], [tables.comparison(contrast) for contrast in compared], "comparisons")
+    return DataTable(tables.HEADS[part.kind], [tables.comparison(contrast) for contrast in compared], "comparisons")
 
 
 def _pictures(part: Part, found: Sequence[Summary]) -> Iterator[Block]:
@@ -195,14 +198,14 @@ def _pictures(part: Part, found: Sequence[Summary]) -> Iterator[Block]:
     numeric = next((a for a in axes if part.numbers(a)), None)
     if numeric and numeric != axes[0] and (panels := _panels(part, found, numeric)):
         yield Heading(f"Acquisitions a second against {numeric}", 4)
-        yield Charts(legend, panels, "The line joins the means, each dot is one run.")
+        yield StillPictures(legend, panels, "The line joins the means, each dot is one run.")
     if panels := _panels(part, found, None):
         hint = "The share of granted calls that took at most so long, all runs together."
         title = f"How long an acquire call took: the distribution by {axes[0]}"
-        yield Folded(title, [Charts(legend, panels, hint)], is_open=part.kind == "cost", page_only=True)
+        yield Folded(title, [StillPictures(legend, panels, hint)], is_open=part.kind == "cost", page_only=True)
 
 
-def _panels(part: Part, found: Sequence[Summary], against: str | None) -> list[Chart]:
+def _panels(part: Part, found: Sequence[Summary], against: str | None) -> list[StillPicture]:
     """A small picture for each combination of the axes that are neither the series (the first axis) nor `against`."""
     axes = part.axes
     series_axis = next(iter(axes))
@@ -216,7 +219,7 @@ def _panels(part: Part, found: Sequence[Summary], against: str | None) -> list[C
         else:
             picture = plots.against(series, against, part.numbers(against), "Acquisitions per second")
         if picture:
-            panels.append(Chart(picture, printable(" · ".join(picked))))
+            panels.append(StillPicture(picture, printable(" · ".join(picked))))
     return panels[:_MOST_PANELS]
 
 
@@ -229,7 +232,7 @@ def _moments(played: Played) -> Iterator[Block]:
         )
     for number, name in enumerate(shown):
         yield Heading(name, 3)
-        yield Timeline(f"moment{number}", played.moments[name])
+        yield RunTimeline(f"moment{number}", played.moments[name])
 
 
 def _configuration(played: Played, summary: Summary) -> Block:
@@ -239,8 +242,8 @@ def _configuration(played: Played, summary: Summary) -> Block:
     return Folded(
         summary.cell.name,
         [
-            Table(("", ""), tables.details(summary), "pairs"),
-            Command(facts.command(grid, summary.cell.name)),
+            DataTable(("", ""), tables.details(summary), "pairs"),
+            CommandLine(facts.command(grid, summary.cell.name)),
             Paragraph(
                 [f"Seeds {grid.first_seed} to {last}. Run folders: ", *folders(summary.folders), ".", *broke_off],
                 "hint",

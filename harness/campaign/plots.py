@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from fencepost.text import number, printable
 from harness.campaign import wording
 from harness.campaign.aggregate import Summary, Unit
-from harness.campaign.measure import middle_ms
+from harness.campaign.durations import middle_ms
 from harness.campaign.statistics import Rate
 from harness.report.charts import Frame, decade, nice
 
@@ -64,7 +64,7 @@ def latencies(series: Sequence[Series], label: str, width: int = 570, height: in
     for index, (_, found) in enumerate(series):
         counts: dict[int, int] = {}
         for summary in found:
-            for place, times in summary.acquire.items():
+            for place, times in summary.total.acquire.items():
                 counts[place] = counts.get(place, 0) + times
         if counts:
             pooled.append((index, np.array(sorted(counts), np.int64), counts))

@@ -17,7 +17,7 @@ from rich.console import Console
 from fencepost.errors import FencepostError
 from fencepost.files import write_whole
 from fencepost.text import count, plural, printable
-from harness.campaign.document import Block, Document
+from harness.campaign.document import Block, StudyDocument
 from harness.campaign.export import runs_frame
 from harness.campaign.folder import Campaign, CampaignFolder, RunLine, finished_runs
 from harness.campaign.forms import forms_of
@@ -64,13 +64,13 @@ class Played:
         title: str = "",
         facts: Sequence[str] = (),
         left_out: Iterable[str] = (),
-    ) -> Document:
+    ) -> StudyDocument:
         """A document of this study that states how it was made. `tables`: by default, `runs.csv` with the figures of
         each run. `facts`: what stands below the title beside the machine. `left_out`: what was to be played, and was
         not."""
         made = provenance_of(self.campaign, self.lines, left_out)
         runs = f"{count(made.runs)} of {plural(made.planned, 'run')}"
-        return Document(
+        return StudyDocument(
             name=name,
             title=title or printable(self.campaign.grid.title),
             facts=[*(facts or [runs]), machine_line(self.campaign.machine)],
@@ -93,7 +93,7 @@ class Study(Generic[T]):
 
     grid: Grid
     settle: Callable[[Played], T]
-    document: Callable[[Played, T], Document | None]
+    document: Callable[[Played, T], StudyDocument | None]
     place: Path = STUDIES
     tell: Callable[[T, Console], object] = lambda *_: None
     exit_code: Callable[[Played, T], int] = lambda played, _: 0 if played.is_complete else 2
@@ -176,7 +176,7 @@ def read_played(
     )
 
 
-def write_document(document: Document, place: Path) -> None:
+def write_document(document: StudyDocument, place: Path) -> None:
     """Write every form of it."""
     for name, content in forms_of(document).items():
         write_whole(place / name, content)

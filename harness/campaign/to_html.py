@@ -5,12 +5,12 @@ from __future__ import annotations
 from markupsafe import Markup, escape
 
 from fencepost.text import printable
-from harness.campaign.document import Code, Document, Strong, Text
+from harness.campaign.document import Code, Strong, StudyDocument, Text
 from harness.campaign.prose import html as prose
 from harness.report.html import render, script_json
 
 
-def html(document: Document) -> str:
+def html(document: StudyDocument) -> str:
     return render("document.html.j2", document=document, text=_text, prose=prose, script_json=script_json)
 
 

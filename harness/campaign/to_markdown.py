@@ -6,24 +6,24 @@ from collections.abc import Iterator, Sequence
 
 from fencepost.markdown import Markdown, block, code, escaped, joined, table
 from harness.campaign.document import (
+    Banner,
     Block,
     Bullets,
     Code,
-    Command,
-    Document,
-    Field,
+    CommandLine,
+    DataTable,
     Folded,
     Heading,
     Paragraph,
     Prose,
     Strong,
-    Table,
+    StudyDocument,
+    TableField,
     Text,
-    Verdict,
 )
 
 
-def markdown(document: Document) -> str:
+def markdown(document: StudyDocument) -> str:
     facts = escaped(" · ".join(document.facts))
     lines = [f"# {escaped(document.title)}", "", facts, "", *_lines(document.all_blocks)]
     return "\n".join(lines)
@@ -40,15 +40,15 @@ def _block(each: Block) -> Iterator[str]:
             yield from (f"{'#' * level} {escaped(text)}", "")
         case Paragraph(text):
             yield from (_text(text), "")
-        case Verdict(word, says):
+        case Banner(word, says):
             yield from (f"**{escaped(word)}**: {escaped(says)}", "")
         case Bullets(items):
             yield from (*(f"- {_text(item)}" for item in items), "")
-        case Table(heads, rows, _, title):
+        case DataTable(heads, rows, _, title):
             if title:
                 yield from (f"**{escaped(title)}**", "")
             yield from (*table(heads, [[_cell(cell) for cell in row] for row in rows]), "")
-        case Command(text):
+        case CommandLine(text):
             yield from (*block(text), "")
         case Prose(_, folder, title, file):
             yield from (f"[{escaped(title)}]({folder}/{file})", "")
@@ -58,8 +58,8 @@ def _block(each: Block) -> Iterator[str]:
             yield from _lines(inner)
 
 
-def _cell(cell: Text | Field) -> Markdown:
-    return joined([part for part in (cell.text, cell.note) if part]) if isinstance(cell, Field) else _text(cell)
+def _cell(cell: Text | TableField) -> Markdown:
+    return joined([part for part in (cell.text, cell.note) if part]) if isinstance(cell, TableField) else _text(cell)
 
 
 def _text(text: Text) -> Markdown:

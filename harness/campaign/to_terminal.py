@@ -7,11 +7,11 @@ from rich.table import Table
 from harness.campaign import document
 
 
-def at_terminal(shown: document.Table) -> Table:
+def at_terminal(shown: document.DataTable) -> Table:
     """Its texts; notes, links and pictures are for the page."""
     table = Table(box=None, pad_edge=False)
     for head in shown.heads:
         table.add_column(head, overflow="fold")
     for row in shown.rows:
-        table.add_row(*(cell.text if isinstance(cell, document.Field) else "".join(cell) for cell in row))
+        table.add_row(*(cell.text if isinstance(cell, document.TableField) else "".join(cell) for cell in row))
     return table

@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from fencepost.text import MISSING, printable
+from fencepost.text import MISSING, percent, printable
 from harness.campaign.aggregate import UNITS, Contrast, Summary, Unit
 from harness.campaign.statistics import Rate
-
-
-def percent(share: float, *, up: bool = False) -> str:
-    """`0.74 %`: two digits, three where two would say that it is all. `up` rounds up: an upper bound must not be
-    understated."""
-    value = 100 * share
-    if value >= 99.95 and not up:
-        return "100 %" if share == 1 else ">99.9 %"
-    if value <= 0:
-        return "0 %"
-    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    if not up and 99.5 <= value < 100:
-        unit /= 10
-    steps = math.ceil(value / unit - 1e-9) if up else round(value / unit)
-    decimals = max(0, -math.floor(math.log10(unit)))
-    return f"{min(steps * unit, 100):.{decimals}f} %"
 
 
 def interval(rate: Rate) -> str:

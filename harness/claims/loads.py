@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
-from statistics import median
 from types import MappingProxyType
-from typing import Final
+from typing import Final, cast
 
+from harness.campaign.adding import columns_of
 from harness.campaign.measure import Figures
 
 TTL_MS: Final = 1_000
@@ -61,20 +61,9 @@ def _overlaps(figures: Figures) -> float:
     return figures.overlaps["lock"]
 
 
-def _grants_a_second(figures: Figures) -> float | None:
-    return figures.grants / figures.load_s if figures.load_s else None
-
-
-def _median_majority_wait(figures: Figures) -> float | None:
-    return median(figures.majority_waits_ms) if figures.majority_waits_ms else None
-
-
-def _overtaken(figures: Figures) -> float | None:
-    return figures.overtaken
-
-
-def _lost(figures: Figures) -> float:
-    return figures.lost
+def _column(name: str) -> Callable[[Figures], float | None]:
+    """What a run has in this column of `runs.csv`."""
+    return lambda figures: cast("float | None", columns_of(figures)[name])
 
 
 def _per_section(figures: Figures) -> tuple[int, int]:
@@ -98,7 +87,7 @@ _SAFE: Final = Reading(
     trials="sections",
 )
 _UNSAFE: Final = replace(_SAFE, says="two holders at the same time, blamed on the lock", least=1, most=inf)
-_SOME_LOST: Final = Reading("an acknowledged update is lost", "lost updates", _lost, least=1)
+_SOME_LOST: Final = Reading("an acknowledged update is lost", "lost updates", _column("lost_updates"), least=1)
 _NONE_LOST: Final = replace(_SOME_LOST, says="no acknowledged update is lost", least=-inf, most=0)
 _SAFE_OUTAGES: Final = replace(_SAFE, says="no overlap after a crash", counts=_per_outage, trials="crashes")
 _UNSAFE_OUTAGES: Final = replace(_SAFE_OUTAGES, says="an overlap after a crash", least=1, most=inf)
@@ -180,7 +169,7 @@ _ALL: Final = (
         Reading(
             f"a grant no sooner than a TTL ({TTL_MS} ms) after a majority crashed",
             "ms from the crash to the next grant",
-            _median_majority_wait,
+            _column("majority_wait_ms_median"),
             least=TTL_MS,
         ),
     ),
@@ -190,7 +179,7 @@ _ALL: Final = (
         Reading(
             "a grant within half a TTL after a majority crashed",
             "ms from the crash to the next grant",
-            _median_majority_wait,
+            _column("majority_wait_ms_median"),
             most=TTL_MS / 2,
         ),
     ),
@@ -200,7 +189,7 @@ _ALL: Final = (
         Reading(
             "a client waits while the others enter more than twice as often as in turn",
             "grants to others in the worst wait",
-            _overtaken,
+            _column("overtaken"),
             least=2 * (CLIENTS - 1) + 1,
         ),
     ),
@@ -210,27 +199,27 @@ _ALL: Final = (
         Reading(
             "nobody waits while the others enter more than twice as often as in turn",
             "grants to others in the worst wait",
-            _overtaken,
+            _column("overtaken"),
             most=2 * (CLIENTS - 1),
         ),
     ),
     Load(
         "locks-kept-in-memory",
         {**_COST, "persistence": "none"},
-        Reading("clients acquire the lock", "grants a second", _grants_a_second, least=1),
+        Reading("clients acquire the lock", "grants a second", _column("acquisitions_per_s"), least=1),
         is_cost=True,
     ),
     Load(
         "locks-fsynced-always",
         {**_COST, "persistence": "aof-always"},
-        Reading("less than half of the grants", _GRANTS, _grants_a_second, most=0.5),
+        Reading("less than half of the grants", _GRANTS, _column("acquisitions_per_s"), most=0.5),
         beside="locks-kept-in-memory",
         is_cost=True,
     ),
     Load(
         "locks-fsynced-once-a-second",
         {**_COST, "persistence": "aof-everysec"},
-        Reading("more than half of the grants", _GRANTS, _grants_a_second, least=0.5),
+        Reading("more than half of the grants", _GRANTS, _column("acquisitions_per_s"), least=0.5),
         beside="locks-kept-in-memory",
         is_cost=True,
     ),
@@ -241,34 +230,34 @@ _ALL: Final = (
             "persistence": "none",
             "nemesis": "latency:kind=delay,delay=20ms-20ms,jitter=0ms-0ms,targets=all,interval=300ms,duration=10s",
         },
-        Reading("less than half of the grants", _GRANTS, _grants_a_second, most=0.5),
+        Reading("less than half of the grants", _GRANTS, _column("acquisitions_per_s"), most=0.5),
         beside="locks-kept-in-memory",
         is_cost=True,
     ),
     Load(
         "retries-at-random",
         _CROWD,
-        Reading("clients acquire the lock", "grants a second", _grants_a_second, least=1),
+        Reading("clients acquire the lock", "grants a second", _column("acquisitions_per_s"), least=1),
         is_cost=True,
     ),
     Load(
         "retries-after-a-fixed-delay",
         {**_CROWD, "lock": "redlock-fixed-delay"},
-        Reading("fewer grants than with a random delay", _GRANTS, _grants_a_second, most=1),
+        Reading("fewer grants than with a random delay", _GRANTS, _column("acquisitions_per_s"), most=1),
         beside="retries-at-random",
         is_cost=True,
     ),
     Load(
         "nodes-asked-in-turn",
         {**_CROWD, "acquire": "sequential"},
-        Reading("fewer grants than with nodes asked at once", _GRANTS, _grants_a_second, most=1),
+        Reading("fewer grants than with nodes asked at once", _GRANTS, _column("acquisitions_per_s"), most=1),
         beside="retries-at-random",
         is_cost=True,
     ),
     Load(
         "refused-keys-kept",
         {**_CROWD, "lock": "workloads.mutants:LeavesRefusedAttempts"},
-        Reading("less than half of the grants", _GRANTS, _grants_a_second, most=0.5),
+        Reading("less than half of the grants", _GRANTS, _column("acquisitions_per_s"), most=0.5),
         beside="retries-at-random",
         is_cost=True,
     ),

@@ -13,16 +13,16 @@ from harness.campaign.document import (
     LOOK_INTO,
     Block,
     Bullets,
-    Chart,
-    Command,
-    Document,
-    Field,
+    CommandLine,
+    DataTable,
     Folded,
     Heading,
     Paragraph,
-    Table,
+    RunTimeline,
+    StillPicture,
+    StudyDocument,
+    TableField,
     Text,
-    Timeline,
     folders,
     paragraphs,
 )
@@ -35,7 +35,7 @@ from harness.claims.settle import Settled, Tried
 from harness.claims.table import DOCUMENTS
 
 
-def document_of(played: Played, settled: Sequence[Settled]) -> Document:
+def document_of(played: Played, settled: Sequence[Settled]) -> StudyDocument:
     grid, tried = played.campaign.grid, distinct(settled)
     left_out = dict.fromkeys(f"{each.trial.script}: {each.cannot}" for each in tried if each.cannot)
     named = dict.fromkeys(source for each in settled for source in each.claim.sources)
@@ -53,7 +53,7 @@ def document_of(played: Played, settled: Sequence[Settled]) -> Document:
             *paragraphs(wording.INTRODUCTION),
             *_unfinished(unfinished),
             Heading("The claims"),
-            Table(wording.HEADS, [_row(each) for each in settled]),
+            DataTable(wording.HEADS, [_row(each) for each in settled]),
             Heading("The evidence"),
             Paragraph(f"The picture is the whole first run of the experiment that decides. {LOOK_INTO}", "hint"),
             *(block for n, each in enumerate(settled) for block in _evidence(n, each, grid, played.moments)),
@@ -75,10 +75,17 @@ def _unfinished(unfinished: bool) -> Iterator[Block]:
         yield Paragraph("Not all runs are finished: what follows is drawn from those that are there.", "notice")
 
 
-def _row(settled: Settled) -> list[Text | Field]:
+def _row(settled: Settled) -> list[Text | TableField]:
     name, gist, sources, answer, evidence, predicted = wording.row(settled)
-    linked = Field(name, to=f"#{name}")
-    return [linked, gist, sources, Field(answer, tone=f"answer {answer}"), evidence, Field(predicted, tone="predicted")]
+    linked = TableField(name, to=f"#{name}")
+    return [
+        linked,
+        gist,
+        sources,
+        TableField(answer, tone=f"answer {answer}"),
+        evidence,
+        TableField(predicted, tone="predicted"),
+    ]
 
 
 def _source(name: str) -> str:
@@ -90,27 +97,27 @@ def _evidence(number: int, settled: Settled, grid: Grid, moments: Mapping[str, M
     name = settled.claim.name
     yield Heading(f"{name}: {settled.answer}", 3, name)
     yield Paragraph(f"“{settled.claim.gist}” {wording.evidence(settled)}")
-    yield Table(wording.TRIAL_HEADS, [wording.trial_row(tried) for tried in settled.tried], "trials")
+    yield DataTable(wording.TRIAL_HEADS, [wording.trial_row(tried) for tried in settled.tried], "trials")
     if settled.edge is not None:
         yield from _edge(settled.edge, grid)
     for cell in [t.trial.script for t in _decisive_first(settled) if t.trial.script in moments][:1]:
-        yield Timeline(f"moment{number}", moments[cell])
+        yield RunTimeline(f"moment{number}", moments[cell])
     runs: list[Block] = []
     for tried in settled.tried:
         if command := wording.command(grid, tried):
-            runs += [Command(command), Paragraph(["Runs: ", *folders(tried.folders)], "hint")]
+            runs += [CommandLine(command), Paragraph(["Runs: ", *folders(tried.folders)], "hint")]
     yield Folded(f"The runs of {name}, and the commands that repeat them", runs)
 
 
 def _edge(seen: Seen, grid: Grid) -> Iterator[Block]:
     yield Paragraph(wording.edge_sentence(seen))
     heads = wording.edge_heads(seen)
-    yield Chart(
+    yield StillPicture(
         draw(seen), f"{heads[0]}; dots are rates, whiskers exact 95 % intervals, the dashed line is the predicted edge."
     )
-    yield Table(heads, wording.edge_rows(seen), "trials")
+    yield DataTable(heads, wording.edge_rows(seen), "trials")
     if command := wording.edge_command(grid, seen):
-        yield Command(command)
+        yield CommandLine(command)
 
 
 def _decisive_first(settled: Settled) -> list[Tried]:

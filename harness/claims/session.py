@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.campaign.document import Table
+from harness.campaign.document import DataTable
 from harness.campaign.folder import RunLine, finished_runs
 from harness.campaign.study import Played, Study
 from harness.campaign.to_terminal import at_terminal
@@ -97,5 +97,5 @@ def _expects(trial: Trial) -> str:
 
 def tell(settled: Sequence[Settled], out: Console) -> None:
     rows = [(each.claim.name, each.answer, each.why) for each in settled]
-    out.print(at_terminal(Table(("claim", "answer", "why"), rows)))
+    out.print(at_terminal(DataTable(("claim", "answer", "why"), rows)))
     out.print(f"{wording.headline(settled)}.")

@@ -9,7 +9,7 @@ import msgspec
 import pandas as pd
 
 from fencepost.text import MISSING, plural
-from harness.campaign.document import Block, Code, Document, Heading, Paragraph, Table, Text
+from harness.campaign.document import Block, Code, DataTable, Heading, Paragraph, StudyDocument, Text
 from harness.campaign.grid import Grid
 from harness.campaign.study import Played
 from harness.mutants import explained
@@ -33,7 +33,7 @@ _READING = (
 )
 
 
-def document_of(played: Played, rows: Sequence[Row]) -> Document:
+def document_of(played: Played, rows: Sequence[Row]) -> StudyDocument:
     grid = played.campaign.grid
     finished = sum(line.error is None for line in played.lines)
     return played.document(
@@ -50,7 +50,7 @@ def document_of(played: Played, rows: Sequence[Row]) -> Document:
             Heading("Method"),
             Paragraph(f"A run ends as soon as the finding appears. Seeds and longest run, {_longest(grid)}."),
             Heading("Settings, loads and faults", 3),
-            Table(("settings", "purpose", "options"), [_settings(name) for name in CONDITIONS], "said"),
+            DataTable(("settings", "purpose", "options"), [_settings(name) for name in CONDITIONS], "said"),
         ],
         numbers={"conclusion": conclusion(rows), "rows": rows, "runs": _runs(played)},
         tables={"table": frame(rows)},
@@ -59,7 +59,7 @@ def document_of(played: Played, rows: Sequence[Row]) -> Document:
 
 def _verdicts(rows: Sequence[Row]) -> Block:
     heads = ("mutant", "seen in", "finding", "the first one, as the verdict worded it", "other findings: runs")
-    return Table(heads, [_verdict(row) for row in rows if row.finding is not None], "said")
+    return DataTable(heads, [_verdict(row) for row in rows if row.finding is not None], "said")
 
 
 def _verdict(row: Row) -> tuple[Text, ...]:
@@ -81,7 +81,7 @@ def _explanations(rows: Sequence[Row]) -> Iterator[Block]:
         yield Heading("What fencepost explain says")
         yield Paragraph(explained.conclusion(said))
         cells = [(*cell, of.why) for cell, (_, of) in zip(explained.cells(said), said, strict=True)]
-        yield Table((*explained.HEADS, "in one of them"), cells, "said")
+        yield DataTable((*explained.HEADS, "in one of them"), cells, "said")
 
 
 def _longest(grid: Grid) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.console import Console
 
-from harness.campaign.document import Table
+from harness.campaign.document import DataTable
 from harness.campaign.study import Study
 from harness.campaign.to_terminal import at_terminal
 from harness.checkers.explained import explain
@@ -55,10 +55,10 @@ def mutants_study(
 def tell(rows: Sequence[Row], out: Console) -> None:
     shown = in_words(rows)
     shorter = [(row[0], *row[2:]) for row in (shown.heads, *shown.rows)]  # the wrong line is for the page
-    out.print(at_terminal(Table([str(head) for head in shorter[0]], shorter[1:])))
+    out.print(at_terminal(DataTable([str(head) for head in shorter[0]], shorter[1:])))
     out.print(f"{conclusion(rows)} {comparison(rows)}".rstrip())
     if said := [(row.name, row.said) for row in rows if row.said]:
-        out.print(at_terminal(Table(explained.HEADS, explained.cells(said))))
+        out.print(at_terminal(DataTable(explained.HEADS, explained.cells(said))))
         out.print(f"fencepost explain: {explained.conclusion(said)}")
 
 

@@ -10,7 +10,7 @@ from statistics import median
 import msgspec
 
 from fencepost.text import MISSING, plural
-from harness.campaign.document import Table
+from harness.campaign.document import DataTable
 from harness.campaign.folder import RunLine
 from harness.campaign.measure import Blamed
 from harness.mutants.explained import Said, said_of
@@ -130,7 +130,7 @@ def _names(mutant: Mutant | None, item: Blamed) -> bool:
     return mutant is None or mutant.is_named_by(item.kind, item.cause)
 
 
-def in_words(rows: Sequence[Row]) -> Table:
+def in_words(rows: Sequence[Row]) -> DataTable:
     """`3 of 3, 1.2 s`; `(2 of 3)` if only other findings blame the lock; a dash if nothing was found."""
     columns = [nemesis for nemesis in NEMESES if any(nemesis in row.fields for row in rows)]
     head = ("lock", "wrong line", "settings", *columns)
@@ -139,7 +139,7 @@ def in_words(rows: Sequence[Row]) -> Table:
     if len(mutants) > 1:
         sums = {"all mutants": mutants, "mutants that show only under faults": _hidden(rows)}
         body += [(name, "", "", *(_of_all(some, kind) for kind in columns)) for name, some in sums.items() if some]
-    return Table(head, body, "said")
+    return DataTable(head, body, "said")
 
 
 def _of_all(rows: Sequence[Row], nemesis: str) -> str:

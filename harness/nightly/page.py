@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from fencepost.text import MISSING, milliseconds, number, plural
 from harness.campaign import wording
-from harness.campaign.document import Bullets, Document, Field, Heading, Paragraph, Table, Verdict
+from harness.campaign.document import Banner, Bullets, DataTable, Heading, Paragraph, StudyDocument, TableField
 from harness.campaign.statistics import rate
 from harness.campaign.study import Played
 from harness.nightly.changes import changes
@@ -40,7 +40,7 @@ def headline(night: Night) -> str:
     return "; ".join([*said, f"{plural(night.missing, 'run')} missing"] if night.missing else said)
 
 
-def document_of(played: Played, nights: Sequence[Night]) -> Document | None:
+def document_of(played: Played, nights: Sequence[Night]) -> StudyDocument | None:
     """`nights`: at least one; the last one is tonight. None before the first run of it."""
     tonight, shown = nights[-1], nights[-_NIGHTS_SHOWN:]
     if not tonight.played:
@@ -55,7 +55,7 @@ def document_of(played: Played, nights: Sequence[Night]) -> Document | None:
         title=f"The night of {tonight.date}",
         left_out=left_out,
         blocks=[
-            Verdict(tonight.colour.upper(), f"{headline(tonight)}.", _TONES[tonight.colour]),
+            Banner(tonight.colour.upper(), f"{headline(tonight)}.", _TONES[tonight.colour]),
             Paragraph(
                 "A night is red if a lock that is broken on purpose was not caught, or a correct one was blamed. A "
                 "library that breaks its promise is a result and does not make it red; the same seed is played again "
@@ -64,34 +64,34 @@ def document_of(played: Played, nights: Sequence[Night]) -> Document | None:
             Heading("Since the night before"),
             Bullets(news),
             Heading("Tonight"),
-            Table(_TONIGHT, [_row(each) for each in tonight.played]),
+            DataTable(_TONIGHT, [_row(each) for each in tonight.played]),
             Heading("Night by night"),
             Paragraph(
                 f"From {shown[0].date} to {shown[-1].date}. Each curve begins at zero; a lock is not played every "
                 "night. The numbers are runs with a violation of all runs, in the last seven nights.",
                 "hint",
             ),
-            Table(_TREND, [_trend(place, shown) for place in places], "wide"),
+            DataTable(_TREND, [_trend(place, shown) for place in places], "wide"),
         ],
         numbers={"night": tonight},
         tables={"nightly": pd.DataFrame([msgspec.to_builtins(each) for each in tonight.played])},
     )
 
 
-def _row(played: Tonight) -> list[str | Field]:
+def _row(played: Tonight) -> list[str | TableField]:
     kind = {"library": "library", "correct": "must not be blamed", "control": "must be caught"}[played.kind]
     result = wording.counted(rate(played.violations, played.runs))
     return [
         played.lock,
         played.cluster,
         kind,
-        result if played.is_as_it_must_be else Field(result, tone="bad"),
+        result if played.is_as_it_must_be else TableField(result, tone="bad"),
         number(played.sections_per_s),
         milliseconds(played.detected_ms),
     ]
 
 
-def _trend(place: tuple[str, str], nights: Sequence[Night]) -> list[str | Field]:
+def _trend(place: tuple[str, str], nights: Sequence[Night]) -> list[str | TableField]:
     there = [next((p for p in night.played if (p.lock, p.cluster) == place), None) for night in nights]
     last = next(p for p in reversed(there) if p)
     shares = _line([p.violations / p.runs if p and p.runs else None for p in there], "Share of violations", 1.0)
@@ -101,9 +101,9 @@ def _trend(place: tuple[str, str], nights: Sequence[Night]) -> list[str | Field]
         place[0],
         place[1],
         "  ".join([f"{p.violations}/{p.runs}" if p else MISSING for p in there][-7:]),
-        Field(f"{last.violations}/{last.runs}", picture=shares),
-        Field(number(last.sections_per_s), picture=rates),
-        Field(milliseconds(last.detected_ms), picture=found),
+        TableField(f"{last.violations}/{last.runs}", picture=shares),
+        TableField(number(last.sections_per_s), picture=rates),
+        TableField(milliseconds(last.detected_ms), picture=found),
     ]
 
 

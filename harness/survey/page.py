@@ -14,16 +14,16 @@ from harness.campaign.document import (
     Block,
     Bullets,
     Code,
-    Command,
-    Document,
-    Field,
+    CommandLine,
+    DataTable,
     Folded,
     Heading,
     Paragraph,
     Prose,
+    RunTimeline,
     Strong,
-    Table,
-    Timeline,
+    StudyDocument,
+    TableField,
     folders,
     paragraphs,
 )
@@ -35,7 +35,7 @@ from harness.survey.promises import PROMISES
 from harness.survey.settle import MOST_RUNS, Row, Settled, asked, libraries_first
 
 
-def document_of(findings: Sequence[Finding], played: Played, rows: Sequence[Row]) -> Document:
+def document_of(findings: Sequence[Finding], played: Played, rows: Sequence[Row]) -> StudyDocument:
     grid, sorted_rows = played.campaign.grid, libraries_first(rows)
     faults = wording.faults(grid)
     uses = "; ".join(f"{name} ({says})" for name, says in wording.uses())
@@ -55,7 +55,7 @@ def document_of(findings: Sequence[Finding], played: Played, rows: Sequence[Row]
             ),
             Bullets(wording.controls(rows) or ["None was played, so nothing shows that this page can be relied on."]),
             Heading("What is promised"),
-            Table(
+            DataTable(
                 ("promise", "what it says", "in which runs it is at stake"),
                 [(promise.title, promise.says, promise.counts) for promise in PROMISES],
                 "said",
@@ -63,7 +63,7 @@ def document_of(findings: Sequence[Finding], played: Played, rows: Sequence[Row]
             *_found(findings, played, sorted_rows),
             *_also(sorted_rows),
             Heading("What was done to them"),
-            Table(
+            DataTable(
                 ("fault", "what it is", "options of fencepost test"),
                 [(name, says, Code(options)) for name, says, options in faults],
                 "said",
@@ -86,22 +86,22 @@ def _matrices(rows: Sequence[Row]) -> Iterator[Block]:
             promises = asked(some)
             yield Heading(title)
             heads = ("library", *(promise.title for promise in promises))
-            yield Table(
+            yield DataTable(
                 heads,
                 [(_name(row), *(_answer(row, s) for s in row.settled if s.promise in promises)) for row in some],
                 "promises",
             )
 
 
-def _name(row: Row) -> Field:
+def _name(row: Row) -> TableField:
     subject = row.subject
-    return Field(subject.name, wording.about(row), subject.role, subject.homepage, wording.source(subject))
+    return TableField(subject.name, wording.about(row), subject.role, subject.homepage, wording.source(subject))
 
 
-def _answer(row: Row, settled: Settled) -> Field:
+def _answer(row: Row, settled: Settled) -> TableField:
     to = f"#{_anchor(row, settled)}" if settled.answer == "broken" else ""
     why = f"{settled.promise.title}: {settled.why}"
-    return Field(wording.sign(settled), wording.note(settled), settled.answer, to, why)
+    return TableField(wording.sign(settled), wording.note(settled), settled.answer, to, why)
 
 
 def _found(findings: Sequence[Finding], played: Played, rows: Sequence[Row]) -> Iterator[Block]:
@@ -142,9 +142,9 @@ def _broken(played: Played, row: Row, settled: Settled) -> Iterator[Block]:
     first = next((f for each in settled.broken for f in each.findings if f.why), settled.broken[0].findings[0])
     yield Paragraph(f"For example: {first.text}. {first.why}")
     if (moment := _moment(settled, played.timelines)) is not None:
-        yield Timeline(f"moment-{_anchor(row, settled)}", moment)
+        yield RunTimeline(f"moment-{_anchor(row, settled)}", moment)
     more = len(settled.broken) - MOST_RUNS
-    yield Command(wording.command(played.campaign.grid, settled))
+    yield CommandLine(wording.command(played.campaign.grid, settled))
     runs = folders([each.line.folder for each in settled.broken[:MOST_RUNS]])
     yield Paragraph(["Runs: ", *runs, f", and {more} more, in survey.json." if more > 0 else "."], "hint")
 

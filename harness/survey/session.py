@@ -10,7 +10,7 @@ from typing import Final
 from rich.console import Console
 
 from fencepost.errors import UsageError
-from harness.campaign.document import Table
+from harness.campaign.document import DataTable
 from harness.campaign.folder import Campaign
 from harness.campaign.study import Played, Study
 from harness.campaign.to_terminal import at_terminal
@@ -83,5 +83,5 @@ def tell(rows: Sequence[Row], out: Console) -> None:
         (row.subject.name, str(row.runs), *(f"{wording.sign(s)} {wording.note(s)}".rstrip() for s in row.settled))
         for row in rows
     ]
-    out.print(at_terminal(Table(heads, said)))
+    out.print(at_terminal(DataTable(heads, said)))
     out.print(f"{wording.headline(rows)}.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fencepost.text import count, listed, plural
-from harness.campaign import facts, wording
+from fencepost.text import count, listed, percent, plural
+from harness.campaign import facts
 from harness.campaign.grid import Grid
 from harness.survey.grid import FAULTS, USES, Fault
 from harness.survey.promises import ENOUGH
@@ -100,7 +100,7 @@ def note(settled: Settled) -> str:
     """What stands beside the sign: `3 of 40`, `≤ 9 %`, or nothing."""
     if settled.answer == "broken":
         return f"{settled.rate.events} of {settled.rate.trials}"
-    return f"≤ {wording.percent(settled.rate.high, up=True)}" if settled.answer == "kept" else ""
+    return f"≤ {percent(settled.rate.high, up=True)}" if settled.answer == "kept" else ""
 
 
 def story(settled: Settled) -> str:

@@ -6,13 +6,13 @@ import pytest
 
 from harness.campaign.aggregate import summaries
 from harness.campaign.disturbed import disturbances
-from harness.campaign.export import cells_frame, document, markdown, runs_frame
+from harness.campaign.export import cells_frame, runs_frame
 from harness.campaign.folder import RunLine
 from harness.campaign.matrices import matrices
 from harness.campaign.tables import details
 from harness.checkers.disturbance import Figures, Late, LateFault
-from harness.options import parse_run
-from tests.campaign.made import campaign, grid, line
+from tests.campaign.made import grid, line
+from tests.campaign.test_report import forms
 
 QUIET = Late(p99_ms=2, longest_ms=9, waited_percent=1)
 BUSY = Late(p99_ms=180, longest_ms=400, waited_percent=60)
@@ -61,8 +61,7 @@ def test_a_cell_of_disturbed_runs_says_so_wherever_it_is_shown() -> None:
     assert sum("2 of 2 runs too disturbed" in note for note in notes) == 1
     assert ("Runs that were too disturbed to compare", f"2: {why[0]}") in details(first)
     assert not any("disturbed" in name for other in others for name, _ in details(other))
-    configs = {name: parse_run(grid().words(name, 1)) for name in grid().cells}
-    assert "2 of 2 runs too disturbed" in markdown(campaign(), lines(why), found, configs)
+    assert "2 of 2 runs too disturbed" in forms(grid(), lines(why))["report.md"]
 
 
 def test_undisturbed_runs_show_how_busy_the_machine_was_all_the_same() -> None:
@@ -78,5 +77,5 @@ def test_the_figures_are_columns_of_the_table_of_runs() -> None:
     assert list(frame["clients_p99_ms"]) == [180, 180, *[2] * 6]
     assert list(frame["fault_late_ms"]) == [4] * 8
     assert list(frame["disturbed"]) == ["why", "why", *[""] * 6]
-    assert document(campaign(), made, summaries(grid(), made))
+    assert forms(grid(), made)["report.json"]
     assert len(cells_frame(summaries(grid(), made))) == 4

@@ -10,19 +10,19 @@ import pandas as pd
 
 from fencepost.markdown import escaped
 from harness.campaign.document import (
+    Banner,
     Block,
     Bullets,
     Code,
-    Command,
-    Document,
-    Field,
+    CommandLine,
+    DataTable,
     Folded,
     Heading,
     Paragraph,
+    RunTimeline,
     Strong,
-    Table,
-    Timeline,
-    Verdict,
+    StudyDocument,
+    TableField,
 )
 from harness.campaign.folder import RunLine
 from harness.campaign.forms import forms_of
@@ -33,7 +33,7 @@ HOSTILE = "</script><b>|`x`"
 
 
 def forms(*blocks: Block, lines: tuple[RunLine, ...] = ()) -> dict[str, str]:
-    document = Document(
+    document = StudyDocument(
         name="study",
         title=HOSTILE,
         facts=["a fact"],
@@ -57,10 +57,12 @@ def test_the_page_and_the_markdown_have_every_text() -> None:
     blocks = (
         Heading("a heading", 3, "place"),
         Paragraph(["first ", Code("some code"), Strong("weight")]),
-        Verdict("GREEN", "it stands", "valid"),
+        Banner("GREEN", "it stands", "valid"),
         Bullets(["an item"]),
-        Table(("a head", "b"), [("row", Field("value", "a note", "bad", "#place", "a reason"))], title="a title"),
-        Command("fencepost test"),
+        DataTable(
+            ("a head", "b"), [("row", TableField("value", "a note", "bad", "#place", "a reason"))], title="a title"
+        ),
+        CommandLine("fencepost test"),
         Folded("folded up", [Paragraph("inside")]),
     )
     written = forms(*blocks)
@@ -85,11 +87,11 @@ def test_what_is_for_the_page_only_is_not_in_the_markdown() -> None:
 
 def test_foreign_text_is_no_markup_in_any_form() -> None:
     moment = {"text": HOSTILE, "folder": HOSTILE, "data": {"clients": [HOSTILE]}}
-    field = Field(HOSTILE, HOSTILE, to="#a", why=HOSTILE)
-    blocks = (Heading(HOSTILE), Paragraph([HOSTILE, Code(HOSTILE)]), Table((HOSTILE, ""), [(HOSTILE, field)]))
-    written = forms(*blocks, Timeline("moment", moment), Command(HOSTILE), Folded(HOSTILE, [Bullets([HOSTILE])]))
+    field = TableField(HOSTILE, HOSTILE, to="#a", why=HOSTILE)
+    blocks = (Heading(HOSTILE), Paragraph([HOSTILE, Code(HOSTILE)]), DataTable((HOSTILE, ""), [(HOSTILE, field)]))
+    written = forms(*blocks, RunTimeline("moment", moment), CommandLine(HOSTILE), Folded(HOSTILE, [Bullets([HOSTILE])]))
     page = written["index.html"]
-    assert page.count("<script") == page.count("</script>") == 2, "the picture's data and our own script"
+    assert page.count("<script") == page.count("</script>") == 2
     assert "</script><b>" not in page
     text = written["study.md"]
     assert text.startswith(f"# {escaped(HOSTILE)}\n")
@@ -132,5 +134,8 @@ def test_what_an_older_run_did_not_record_is_said_to_be_missing() -> None:
 
 
 def test_several_revisions_are_named_with_their_runs() -> None:
-    assert in_words({"1a": 2, "2b+": 1}) == "1a (2 runs) and 2b with uncommitted changes (1 run)"
+    first, _, second = in_words({"1a": 2, "2b+": 1}).partition(" and ")
+    assert first == "1a (2 runs)"
+    assert second.startswith("2b with")
+    assert second.endswith("(1 run)")
     assert in_words({}) == UNKNOWN

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.campaign.durations import bin_of, middle_ms, quantile_ms
 from harness.campaign.example_timeline import moment_of
-from harness.campaign.measure import bin_of, measure, middle_ms, quantile_ms
+from harness.campaign.measure import measure
 from harness.checkers.judge import judge
 from tests.judge.histories import History, ms
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from harness.campaign import export
+from harness.campaign.adding import columns_of
 from harness.campaign.aggregate import contrasts, summaries
 from harness.campaign.example_timeline import moment_of
 from harness.campaign.folder import RunLine
@@ -58,7 +59,7 @@ def test_a_cell_counts_its_runs_node_outages_and_opportunities_over_all_seeds() 
     assert (hit.violated["lock"].events, hit.violated["lock"].trials) == (2, 2)
     assert (spared.per_unit["node outage"].events, spared.per_unit["node outage"].trials) == (0, 20)
     assert spared.per_second == pytest.approx(9)
-    assert spared.availability == pytest.approx(0.95)
+    assert columns_of(spared.total)["availability"] == pytest.approx(0.95)
 
 
 def test_where_opportunities_were_not_counted_node_outages_are_the_unit_and_without_those_runs() -> None:
@@ -222,7 +223,7 @@ def test_what_a_checker_adds_up_over_runs_is_shown_for_each_configuration() -> N
     grid = made.grid()
     lines = [made.line("none · clients 2", seed, totals={"sheep": 3}) for seed in (1, 2)]
     found = summaries(grid, lines)
-    assert found[0].totals == {"sheep": 6}
+    assert found[0].total.totals == {"sheep": 6}
     assert "sheep 6" in text_of(page_of(grid, lines))
     assert export.cells_frame(found)["sheep"].iloc[0] == 6
     assert export.runs_frame(lines)["sheep"].tolist() == [3, 3]

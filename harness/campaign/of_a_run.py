@@ -1,0 +1,145 @@
+"""What is measured of a judged run (`harness.campaign.measure` says which figure each is)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from fencepost.history import FaultEvent
+from harness.campaign.disturbed import disturbances
+from harness.campaign.durations import Ints, bin_of
+from harness.checkers import capacity, disturbance, exclusion
+from harness.explain.explanation import Explained, clearest_of
+from harness.figures import CheckerFigures
+from harness.history.fault_windows import majority_windows
+from harness.history.recorded import Recorded
+from harness.verdict import Finding, Verdict
+
+BLAMES: Final = ("lock", "client", "undecided")
+
+
+class Blamed(msgspec.Struct, frozen=True):
+    """A kind of finding for which the lock is to blame: when the first one happened, in ms since the start, None where
+    that is not told; and what the verdict said. `why`: the sentence that explains its clearest example, empty if there
+    is none; `cause`: what that names as the cause (`harness.explain.causes`), None if the finding itself says all.
+    `count`: how many there were; older records do not tell."""
+
+    kind: str
+    at_ms: float | None
+    text: str
+    cause: str | None = None
+    why: str = ""
+    count: int = 1
+
+
+class JudgedRun(NamedTuple):
+    """A judged run, of which figures are measured. `environment`: what `environment.json` holds. `explained`: its
+    findings."""
+
+    run: Recorded
+    verdict: Verdict
+    environment: Mapping[str, object]
+    explained: Sequence[Explained]
+
+    @property
+    def begin_ns(self) -> int:
+        return self.run.timeline.start_ns
+
+    @property
+    def end_ns(self) -> int:
+        """Of the load."""
+        return self.run.timeline.healed_ns or self.run.timeline.end_ns or self.begin_ns
+
+
+def kept(figures: type[CheckerFigures], name: str, otherwise: object = None) -> Callable[[JudgedRun], Any]:
+    """What a checker kept under this name; `otherwise` where it kept nothing."""
+
+    def of(seen: JudgedRun) -> Any:
+        found = seen.verdict.of(figures)
+        return otherwise if found is None else getattr(found, name)
+
+    return of
+
+
+def overlaps(seen: JudgedRun) -> dict[str, int]:
+    pairs, crowd = seen.verdict.of(exclusion.Figures), seen.verdict.of(capacity.Figures)
+    found = crowd.beyond if crowd else pairs.overlaps if pairs else {}
+    return {blame: found.get(blame, 0) for blame in BLAMES}
+
+
+def grants(seen: JudgedRun) -> int:
+    start: Ints = seen.run.sections["start_ns"].to_numpy(np.int64)
+    return int(((start >= seen.begin_ns) & (start < seen.end_ns)).sum())
+
+
+def reachable_s(seen: JudgedRun) -> float:
+    run = seen.run
+    found = majority_windows(run.config.user_names, run.nodes, run.faults, run.ends, seen.begin_ns, seen.end_ns)
+    return sum(until - since for since, until in found) / 1e9
+
+
+def node_outages(events: Iterable[FaultEvent]) -> list[FaultEvent]:
+    """The injections that were seen to take nodes down, in order. A paused node keeps its memory and is none."""
+    taken = (e for e in events if e.event == "injected" and e.holds and e.took_nodes_down)
+    return sorted(taken, key=lambda event: event.done_ns)
+
+
+def durations(seen: JudgedRun) -> dict[int, int]:
+    ops = seen.run.ops
+    granted = ops[(ops["f"] == "acquire") & (ops["outcome"] == "ok") & (ops["invoke_ns"] < seen.end_ns)]
+    took_ms = (granted["complete_ns"] - granted["invoke_ns"]).to_numpy(np.float64) / 1e6
+    bins, counts = np.unique(bin_of(took_ms), return_counts=True)
+    return dict(zip(bins.tolist(), counts.tolist(), strict=True))
+
+
+def majority_waits_ms(seen: JudgedRun) -> tuple[float, ...]:
+    """What was asked for before the outage may still be granted just after it."""
+    run, found = seen.run, list[float]()
+    start, asked = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "asked_ns"))
+    for event in node_outages(run.faults):
+        if len(event.nodes) > run.config.nodes // 2:
+            later = start[asked > event.done_ns]
+            if len(later):
+                found.append(float(later.min() - event.done_ns) / 1e6)
+    return tuple(found)
+
+
+def overtaken(seen: JudgedRun) -> int | None:
+    worst = None
+    for _, of_key in seen.run.sections.groupby("key", observed=True):
+        start: Ints = np.sort(of_key["start_ns"].to_numpy(np.int64))
+        until = np.searchsorted(start, of_key["start_ns"].to_numpy(np.int64), "left")
+        since = np.searchsorted(start, of_key["asked_ns"].to_numpy(np.int64), "right")
+        worst = max(int((until - since).max()), worst or 0)
+    return worst
+
+
+def fsync_ms(seen: JudgedRun) -> dict[str, float] | None:
+    found = _mapping(_mapping(_mapping(seen.environment.get("cluster")).get("disks")).get("fsync_ms"))
+    return {name: float(ms) for name, ms in found.items() if isinstance(ms, int | float)} or None
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def disturbed(seen: JudgedRun) -> tuple[str, ...]:
+    machine = seen.verdict.of(disturbance.Figures)
+    return tuple(disturbances(machine, seen.run.config.ttl_ms)) if machine else ()
+
+
+def checkers_totals(seen: JudgedRun) -> dict[str, int]:
+    return {name: number for own in seen.verdict.figures.values() for name, number in own.totals().items()}
+
+
+def blamed(seen: JudgedRun) -> tuple[Blamed, ...]:
+    return tuple(_blamed(each, seen.explained) for each in seen.verdict.findings if each.blame == "lock")
+
+
+def _blamed(finding: Finding, explained: Sequence[Explained]) -> Blamed:
+    shown = clearest_of(finding, explained)
+    cause, why = (shown.cause, shown.sentence) if shown else (None, "")
+    return Blamed(finding.kind, finding.at_ms, finding.text, cause, why, finding.count)
