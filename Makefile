@@ -21,7 +21,7 @@ unexport PYTHONHOME
 .NOTPARALLEL:
 .PHONY: help base dev lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
         test-power test-controls test-standard test-all report-fsync mutants claims survey nightly many-clients foreign \
-        foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults no-blame-standard signals surroundings engines \
+        foreign-names fuzz fuzz-judge flips same-verdicts no-blame no-blame-under-faults no-blame-standard signals surroundings engines \
         tampered house screenshots diagrams recording docs lint lock clean
 
 help: ## show this page
@@ -168,6 +168,9 @@ foreign-names:
 
 fuzz: setup dev ## every entrance of fencepost, with forty times the examples of its own tests (TIMES=40), other ones each time
 	FENCEPOST_FUZZ=$(or $(TIMES),40) .venv/bin/pytest tests/fuzz $(ARGS)
+
+fuzz-judge: dev ## thousands of runs in a small world: no correct lock is blamed, each wrong judge is exposed (RUNS=2000 SEED=1 WORKERS=2)
+	.venv/bin/python -m tests.world.fuzz --runs $(or $(RUNS),2000) --seed $(or $(SEED),1) --workers $(or $(WORKERS),2) $(ARGS)
 
 house: dev ## how far the code is from what it is to become: circles of imports, deep functions, names used twice (ARGS=--where)
 	.venv/bin/python -m tests.house $(ARGS)

@@ -1,0 +1,305 @@
+"""Play a run in the world: its lock, workload, loads and faults are the real ones, and so is what plays the faults."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+import pyarrow as pa
+
+from cluster.address import Address
+from cluster.base import RESOURCE
+from cluster.servers.redis import SERVER
+from fencepost.history import ClientEnd, Timeline, Write
+from fencepost.options import fields_of
+from harness.config import RunConfig
+from harness.history.change_causes import WireRecord
+from harness.loads import with_loads
+from harness.run.clients import STATES_OF
+from harness.run.player import Player
+from harness.run.setup import topology_of
+from harness.store.wire import CONNECTIONS_SCHEMA, REQUESTS_SCHEMA
+from nemesis.base import Step, World
+from nemesis.schedule import draw_schedule, for_cluster, parse_spec
+from tests.judge.histories import History
+from tests.nemesis.fakes import FakeClient
+from tests.world.clock import Clock, Process
+from tests.world.node import Store
+from tests.world.sockets import REPLACED, Link, Network, Socket
+from workloads.base import LockSettings, NodeAddress
+from workloads.control import NEVER_NS, State
+from workloads.kinds import find_workload
+from workloads.lock_steps import LockSteps
+from workloads.options import LockOptions
+from workloads.redis_resource import RedisResource
+from workloads.resource import ACCEPTED
+from workloads.workload import Client
+
+_HOST: Final = "127.0.0.1"
+
+
+class Played(History):
+    """What a run left."""
+
+    rows: list[dict[str, Any]]
+    opened: list[dict[str, Any]]
+
+    _wire: WireRecord | None = None
+
+    def wire_record(self) -> WireRecord:
+        self._wire = self._wire or self._tables()
+        return self._wire
+
+    def _tables(self) -> WireRecord:
+        requests = [{name: row.get(name) for name in REQUESTS_SCHEMA.names} for row in self.rows]
+        none = dict.fromkeys(CONNECTIONS_SCHEMA.names, 0) | {"client_closed_ns": None, "node_closed_ns": None}
+        return WireRecord(
+            pa.Table.from_pylist(requests, REQUESTS_SCHEMA),
+            pa.Table.from_pylist([none | row for row in self.opened], CONNECTIONS_SCHEMA),
+            frozenset(self.config.node_names),
+        )
+
+
+@dataclass
+class Block:
+    """What a client says of itself, as `workloads.control.Control`."""
+
+    start_ns: int = 0
+    stop_ns: int = NEVER_NS
+    state: State = State.STARTING
+    since_ns: int = 0
+    ops: int = 0
+    sections: int = 0
+
+    def enter(self, state: State, at_ns: int) -> None:
+        self.state, self.since_ns = state, at_ns
+
+    def count(self, ops: int, sections: int) -> None:
+        self.ops, self.sections = ops, sections
+
+
+class Record:
+    def __init__(self, ops: list[Any]) -> None:
+        self._ops, self.ops = ops, 0
+
+    def __call__(self, op: Any) -> None:
+        self._ops.append(op)
+        self.ops += 1
+
+
+class Slot(FakeClient):
+    """A client, and the process that lives in it now."""
+
+    def __init__(self, name: str, play: Play) -> None:
+        super().__init__(name, [])
+        self._play, self.life, self.alive, self._sections = play, 0, False, 0
+        self.block, self.process = Block(), Process()
+
+    def restart(self) -> None:
+        if self.alive or self._play.clock.now_ns >= self._play.stop_ns:
+            return
+        self.life, self.alive, self.paused = self.life + 1, True, False
+        self.block = Block(self._play.start_ns, self._play.stop_ns)
+        self.process = Process(stalls=True)
+        self._play.clock.spawn(self._live, self.process)
+
+    def _live(self) -> None:
+        play, config, stem = self._play, self._play.config, f"{self._play.config.seed}:{self.name}.{self.life}"
+        settings = LockSettings(**fields_of(config, LockOptions), rng=Random(f"{stem}:lock"))
+        nodes = [NodeAddress(_HOST, play.port(self.name, node), "") for node in config.node_names]
+        lock = play.kind(nodes, settings)
+        play.history.acquire_limit_ms = lock.describe().get("acquire_limit_ms")
+        record = Record(play.history.ops[self.name, self.life])
+        steps = LockSteps(self.name, config, lock, record, self.block, self._sections + 1)
+        resource = RedisResource(_HOST, play.port(self.name, RESOURCE), None, 2_000)
+        workload = find_workload(config.workload)
+        resource.warm_up(workload.scripts)
+        self.block.enter(State.READY, play.clock.monotonic_ns())
+        while self.block.start_ns == 0 or play.clock.monotonic_ns() < self.block.start_ns:
+            play.clock.sleep(0.005)
+        workload.run(Client(config, steps, resource, self.block, Random(f"{stem}:workload")))
+        lock.close()
+        self.block.enter(State.DONE, play.clock.monotonic_ns())
+        self.end("finished")
+
+    def end(self, how: str) -> None:
+        """Record how this life ended."""
+        block, self.alive, self.paused = self.block, False, False
+        self._sections = max(self._sections, block.sections + (block.state is State.ACQUIRING))
+        end = ClientEnd(self.name, self.life, how, self._play.clock.now_ns, ops=len(self._ops))  # type: ignore[arg-type]
+        if how == "finished":
+            end.at_ns = block.since_ns
+        else:
+            end.under_way, end.since_ns = block.state.name.lower(), block.since_ns
+        self._play.history.ends.append(end)
+
+    @property
+    def _ops(self) -> list[Any]:
+        return self._play.history.ops[self.name, self.life]
+
+    def is_at(self, step: Step) -> bool:
+        return self.alive and self.block.state in STATES_OF[step]
+
+    def pause(self) -> None:
+        super().pause()
+        if self.alive:
+            self._play.clock.pause(self.process)
+
+    def resume(self) -> None:
+        if self.paused:
+            self._play.clock.resume(self.process)
+        super().resume()
+
+    def kill(self) -> None:
+        if self.alive:
+            self._play.clock.kill(self.process)
+            self.end("killed")
+
+    def cut_off(self) -> None:
+        if self.alive:
+            self._play.clock.kill(self.process)
+            self.end("cut-off")
+
+
+class _Fibers(Executor):
+    """Does each step of the player in a fiber of its own."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._open = clock, 0
+
+    def submit(self, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(call(*arguments, **named))
+            except Exception as error:
+                future.set_exception(error)
+            self._open -= 1
+
+        self._open += 1
+        self._clock.spawn(run, self._clock.harness)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        while self._open:
+            self._clock.sleep(0.001)
+
+
+class Play:
+    """One run. `play` returns what it left."""
+
+    def __init__(self, config: RunConfig, kind: Callable[..., Any]) -> None:
+        self.config = with_loads(config)
+        self.kind = kind
+        self.clock = Clock(config.seed)
+        self.start_ns, self.stop_ns = 0, NEVER_NS
+        self.history = Played()
+        self.history.config = self.config
+        self.history.rows, self.history.opened = [], []
+        topology = topology_of(self.config)
+        keeps = config.persistence != "none"
+        network = self.network = Network(topology)
+        network.clock, network.holds = self.clock, self._holdings
+        events = self.history.key_events
+        network.nodes = {  # type: ignore[assignment]
+            name: Store(name, network.calls, clock=self.clock, keeps=keeps, events=events) for name in topology.nodes
+        }
+        network.resource = Store(RESOURCE, network.calls, clock=self.clock, keeps=True)
+        servers = {**network.nodes, RESOURCE: network.resource}
+        network.by_port = {}
+        for number, key in enumerate(network.links):
+            of_node = key[1] != RESOURCE
+            link = Link(*key, network.calls, address=Address(_HOST, 20_000 + number))
+            link.clock, link.server = self.clock, servers[key[1]]  # type: ignore[assignment]
+            link.rows = self.history.rows if of_node else None  # type: ignore[assignment]
+            link.opened = self.history.opened if of_node else []
+            network.links[key] = network.by_port[link.address.port] = link
+        self.slots = {name: Slot(name, self) for name in topology.clients}
+        self.world = World(network, self.slots, topology, self._is_over)  # type: ignore[arg-type]
+        spec = for_cluster(parse_spec(config.nemesis), SERVER, topology)
+        self.schedule = draw_schedule(spec, config.seed, topology, config.duration_ms)
+        self.history.planned = len(self.schedule.faults)
+
+    def port(self, client: str, server: str) -> int:
+        return self.network.links[client, server].address.port
+
+    def _holdings(self) -> Mapping[str, Mapping[str, bytes | None]]:
+        self.clock.sleep(0.000_7)
+        up = {name: node for name, node in self.network.nodes.items() if node.is_up()}
+        return {
+            name: {key: value.encode() if isinstance(value, str) else None for key, value in node.keys.items()}
+            for name, node in up.items()
+        }
+
+    def _is_over(self) -> bool:
+        return self.clock.now_ns >= self.start_ns + self.config.duration_ms * 1e6
+
+    def play(self) -> Played:
+        Socket.clock, Socket.network = self.clock, self.network
+        with self.clock.in_place_of_time(**REPLACED):
+            try:
+                self._play()
+            finally:
+                self.clock.end()
+        return self.history
+
+    def _play(self) -> None:
+        clock, config, history = self.clock, self.config, self.history
+        for slot in self.slots.values():
+            slot.restart()
+        while any(slot.block.state is State.STARTING for slot in self.slots.values()):
+            clock.sleep(0.005)
+        self.start_ns = clock.now_ns + 100_000_000
+        for slot in self.slots.values():
+            slot.block.start_ns = self.start_ns
+        history.timeline = Timeline(start_ns=self.start_ns)
+        clock.sleep(0.1)
+        player = Player(self.schedule, self.world, history.faults.append, _Fibers(clock))
+        while not self._is_over():
+            elapsed_ms = (clock.now_ns - self.start_ns) / 1e6
+            player.play(elapsed_ms)
+            due_ms = min(player.next_ms() or config.duration_ms, config.duration_ms)
+            clock.sleep(max(0.0, min(20, due_ms - elapsed_ms)) / 1e3 + 0.000_01)
+        player.heal_all()
+        for slot in self.slots.values():
+            slot.resume()
+        for node in self.network.nodes.values():
+            node.resume()
+            node.start()
+        history.timeline.healed_ns = clock.now_ns
+        clock.sleep(config.recovery_ms / 1e3)
+        history.timeline.stop_ns = self.stop_ns = clock.now_ns
+        for slot in self.slots.values():
+            slot.block.stop_ns = self.stop_ns
+        grace_ns = clock.now_ns + int((2 * config.ttl_ms + min(config.hold.high_ms, 60_000) + 3_000) * 1e6)
+        while any(slot.alive for slot in self.slots.values()) and clock.now_ns < grace_ns:
+            clock.sleep(0.005)
+        for slot in self.slots.values():
+            slot.cut_off()
+        clock.sleep(0.3)
+        history.timeline.end_ns = clock.now_ns
+        self._read_resource()
+
+    def _read_resource(self) -> None:
+        from msgspec.json import decode
+
+        resource, counts = self.network.resource, dict[str, int]()
+        for line in resource.keys.get(ACCEPTED, []):
+            write = decode(line, type=Write)
+            write.index = counts[write.key] = counts.get(write.key, 0) + 1
+            self.history.writes.append(write)
+        keys = dict.fromkeys([*self.config.key_names, *counts])
+        self.history.final = {key: int(resource.keys.get(f"value:{key}", 0)) for key in keys}
+
+
+def lock_of(name: str) -> Callable[..., Any]:
+    """The class of a lock: `package.module:Class`, or a recipe's name."""
+    module, _, kind = name.partition(":")
+    if not kind:
+        return importlib.import_module(f"workloads.locks.{name.replace('-', '_')}").LOCK
+    return getattr(importlib.import_module(module), kind)

@@ -1,0 +1,71 @@
+"""The small world: the same seed leaves the same history, faults take effect in it, and the judge judges it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+
+from harness.checkers.judge import judge
+from harness.options import parse_run
+from tests.world import fuzz
+from tests.world.play import Play, Played, lock_of
+
+BRIEF = ("--ttl", "300ms", "--clients", "3", "--recovery", "1s", "--duration", "3s", "--nemesis", "standard")
+
+
+def play(lock: str, seed: int, *words: str) -> Played:
+    config = parse_run([*BRIEF, "--lock", lock, "--seed", str(seed), *words])
+    return Play(config, lock_of(lock)).play()
+
+
+def left(history: Played) -> bytes:
+    rows = [{name: each for name, each in row.items() if name != "words"} for row in history.rows]
+    whole = [[*history.ops.items()], history.key_events, history.faults, history.ends, history.writes, rows]
+    return msgspec.json.encode([[(list(name), ops) for name, ops in whole[0]], *whole[1:]])
+
+
+def test_the_same_seed_leaves_the_same_history() -> None:
+    first, again, another = (play("redlock", seed) for seed in (7, 7, 8))
+    assert left(first) == left(again)
+    assert left(first) != left(another)
+
+
+def test_the_standard_faults_take_effect_and_every_change_of_a_key_has_its_request() -> None:
+    history = play("redlock", 3, "--duration", "9s")
+    injected = [fault for fault in history.faults if fault.event == "injected"]
+    assert sum(fault.holds for fault in injected) >= 0.9 * len(injected) > 10
+    assert {end.how for end in history.ends} >= {"finished"}
+    assert any(event.event == "blind" for event in history.key_events)
+    assert any("to_node_ns" not in row for row in history.rows), "no request was lost"
+    changes = history.recorded().ledger
+    assert changes is not None
+    asked = changes.rows[changes.rows["what"].isin(["set", "prolonged", "deleted"]) & changes.rows["is_seen"]]
+    assert len(asked) > 100
+    assert (asked["client"].notna()).all()
+
+
+@pytest.mark.parametrize("seed", range(1, 1 + len(fuzz.LOCKS)))
+def test_no_correct_lock_is_blamed(seed: int) -> None:
+    outcome = fuzz.right(seed)
+    assert outcome.problems == ()
+    assert outcome.sections > 0
+
+
+@pytest.mark.parametrize(
+    ("lock", "kind"),
+    [
+        ("workloads.mutants:HalfIsEnough", "overlap"),
+        ("workloads.mutants:FreesWithoutComparing", "anothers-key"),
+        ("workloads.mutants:LeavesRefusedAttempts", "keys-left-behind"),
+    ],
+)
+def test_a_broken_lock_is_found(lock: str, kind: str) -> None:
+    found: Counter[str] = Counter()
+    for seed in range(1, 7):
+        history = play(lock, seed, "--nodes", "4" if lock.endswith("HalfIsEnough") else "5", "--duration", "6s")
+        found.update(each.kind for each in judge(history.recorded()).findings if each.blame == "lock")
+        if found[kind]:
+            return
+    pytest.fail(f"not found: {dict(found)}")
