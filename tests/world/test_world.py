@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import msgspec
 import pytest
 
+from fencepost import history as words
 from harness.checkers.judge import judge
 from harness.options import parse_run
-from tests.world import fuzz
+from tests.judge import histories
+from tests.world import fuzz, shrink
 from tests.world.play import Play, Played, lock_of
 
 BRIEF = ("--ttl", "300ms", "--clients", "3", "--recovery", "1s", "--duration", "3s", "--nemesis", "standard")
@@ -69,3 +72,28 @@ def test_a_broken_lock_is_found(lock: str, kind: str) -> None:
         if found[kind]:
             return
     pytest.fail(f"not found: {dict(found)}")
+
+
+def test_a_history_as_literal_python_is_judged_as_the_run_was() -> None:
+    history = play("workloads.mutants:HalfIsEnough", 1, "--nodes", "4")
+    assert shrink.shows(history, "overlap")
+    names: dict[str, Any] = {}
+    exec("\n".join(shrink.literal(history)), {**vars(words), **vars(histories)}, names)
+    ours, told = (judge(one.recorded()) for one in (history, names["history"]))
+    assert {(each.kind, each.count) for each in told.findings} == {(each.kind, each.count) for each in ours.findings}
+
+
+def test_what_a_finding_does_not_need_is_taken_away() -> None:
+    history = play("workloads.mutants:HalfIsEnough", 1, "--nodes", "4")
+    overlap = next(each for each in judge(history.recorded()).findings if each.kind == "overlap").examples[0]
+    needed = {(overlap[name]["client"], overlap[name]["section"]) for name in ("earlier", "later")}
+    gone = {part for part in shrink.parts_of(history)[0] if (part[1][0][0], part[1][1]) not in needed}
+    left = shrink.without(history, gone)
+    assert sum(map(len, left.ops.values())) < 20 < sum(map(len, history.ops.values()))
+    assert shrink.shows(left, "overlap")
+
+
+def test_wrong_judges_are_exposed() -> None:
+    said = fuzz.exposed(1)
+    assert "takes a client for inside until its release returns" in said
+    assert "takes the witness's times for the node's" in said
