@@ -18,6 +18,7 @@ from tests.needs import why_not
 from tests.progress import Progress
 from tests.skips import LACKS, Noting, read_skipped
 
+pytest_plugins = ("tests.golden",)
 _MARK = "needs "
 _ASKED = pytest.StashKey[set[str] | None]()
 _GRACE_S = float(os.environ.get("FENCEPOST_HANG_GRACE_S", "30"))
