@@ -26,7 +26,7 @@ from harness.verdict import Finding
 ROOT: Final = Path(__file__).resolve().parent.parent
 PACKAGES: Final = ("fencepost", "cluster", "nemesis", "workloads", "harness")
 SENTENCE_WORDS: Final = 7
-"""A text of so many words in an assertion is a sentence."""
+"""A text of so many words in what is asserted is a sentence; what is only said when the assertion fails is not."""
 EFFECTS_TOLD_APART: Final = 3
 EVERY_CHECKER_HAS: Final = frozenset({"Figures"})
 EVERY_COMMAND_HAS: Final = frozenset({"Arguments"})
@@ -230,7 +230,7 @@ def _sentences() -> Measure:
         f"{name}:{node.lineno}"
         for name, tree in _product("tests")
         for node in ast.walk(tree)
-        if isinstance(node, ast.Assert) and any(len(text.split()) >= SENTENCE_WORDS for text in _strings(node))
+        if isinstance(node, ast.Assert) and any(len(text.split()) >= SENTENCE_WORDS for text in _strings(node.test))
     )
 
 
