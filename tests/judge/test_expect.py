@@ -19,6 +19,7 @@ from harness.scripts.expect import (
 from harness.scripts.experiment import experiment
 from harness.scripts.play import ExpectationOutcome, judge_expectation
 from harness.verdict import Verdict
+from tests.golden import Golden
 from tests.judge.histories import History
 
 
@@ -56,9 +57,9 @@ def test_one_section_is_called_one() -> None:
     assert (sections(1).says, sections(2).says) == ("1 section in all", "2 sections in all")
 
 
-def test_combined_expectations_must_both_hold_and_both_are_named() -> None:
+def test_combined_expectations_must_both_hold_and_both_are_named(golden: Golden) -> None:
     both = no_overlaps() & sections(2)
-    assert both.says == "never two holders at the same time, and 2 sections in all"
+    golden(both.says)
     assert both.holds(of(APART))
     assert not both.holds(of(BY_THE_LOCK))
     assert not (no_overlaps() & sections(3)).holds(of(APART))
@@ -102,6 +103,6 @@ def test_a_run_with_an_unknown_verdict_confirms_nothing() -> None:
     assert judge_expectation(nothing_happens, of(BY_THE_LOCK)) is ExpectationOutcome.FAILED
 
 
-def test_an_expected_overlap_says_who_is_to_blame() -> None:
-    assert overlaps_blamed_on("lock").says == "two holders at the same time, blamed on the lock"
-    assert overlaps_blamed_on("undecided").says == "two holders at the same time, undecided"
+def test_an_expected_overlap_says_who_is_to_blame(golden: Golden) -> None:
+    golden(overlaps_blamed_on("lock").says)
+    golden(overlaps_blamed_on("undecided").says)

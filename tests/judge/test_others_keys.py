@@ -8,6 +8,7 @@ import pytest
 
 from harness.checkers.others_keys import Figures, check
 from harness.verdict import Answer
+from tests.golden import Golden
 from tests.judge.histories import History, ms
 
 
@@ -62,16 +63,13 @@ def test_without_a_record_of_the_links_nothing_is_told() -> None:
     assert check(History().section("c1", 10, 50).request("c1", "n1", "PING", 1, 2).recorded()) == Answer()
 
 
-def test_a_key_that_another_client_deletes_breaks_the_lease() -> None:
+def test_a_key_that_another_client_deletes_breaks_the_lease(golden: Golden) -> None:
     answer = check(deletes(during("release", inside())).recorded())
     assert answer.figures == Figures(0, 0, 1, 0)
-    assert next(answer.figures.rows()).text == "requests deleted 1 key of other clients"
+    golden(next(answer.figures.rows()).text)
     (finding,) = answer.findings
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("anothers-key", "lock", "lease", 1)
-    assert finding.text == (
-        "requests changed 1 key of other clients, on n1: a request may delete, prolong or replace only what still has "
-        "its own client's value"
-    )
+    golden(finding.text)
     assert finding.examples == (
         {
             "how": "deleted",
@@ -91,13 +89,11 @@ def test_no_call_may_delete_it(f: str) -> None:
     assert found(deletes(during(f, inside(), outcome="fail"))) == (0, 0, 1)
 
 
-def test_nor_may_what_is_sent_when_the_call_has_ended() -> None:
+def test_nor_may_what_is_sent_when_the_call_has_ended(golden: Golden) -> None:
     """c1's section ended at 301; its lock goes on in the background."""
     answer = check(deletes(inside()).recorded())
     assert answer.figures == Figures(0, 0, 1, 1)
-    assert next(answer.figures.rows()).text == (
-        "requests deleted 1 key of other clients, 1 of them after their calls had ended"
-    )
+    golden(next(answer.figures.rows()).text)
     assert answer.findings[0].examples[0]["is_late"]
 
 
@@ -252,12 +248,10 @@ def removed(history: History) -> int:
 @pytest.mark.parametrize(
     ("add", "remove"), [("ZADD", "ZREM"), ("zadd", "zrem"), ("SADD", "SREM"), ("HSET", "HDEL"), ("RPUSH", "LREM")]
 )
-def test_a_member_of_a_holder_that_another_client_removes(add: str, remove: str) -> None:
+def test_a_member_of_a_holder_that_another_client_removes(add: str, remove: str, golden: Golden) -> None:
     answer = check(removes(member(add=add), words=f"{remove} k1 {TOKEN}").recorded())
     assert answer.figures == Figures(0, 0, 0, 1, 1)
-    assert next(answer.figures.rows()).text == (
-        "requests removed 1 member of other clients, 1 of them after their calls had ended"
-    )
+    golden(next(answer.figures.rows()).text)
     (finding,) = answer.findings
     assert (finding.kind, finding.blame, finding.breaks) == ("anothers-key", "lock", "lease")
     assert {name: finding.examples[0][name] for name in ("how", "by", "of", "node")} == {

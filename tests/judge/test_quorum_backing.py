@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fencepost.history import ClientEnd
 from harness.checkers.quorum_backing import LOSSES, Figures, check
 from harness.verdict import Answer, Finding
+from tests.golden import Golden
 from tests.judge.histories import History, ms
 
 NODES = ("n1", "n2", "n3")
@@ -432,7 +433,7 @@ def test_each_section_is_judged_by_its_own_value_and_key() -> None:
     assert (figures.sections, figures.unfounded) == (3, 1)
 
 
-def test_several_show_the_longest_first() -> None:
+def test_several_show_the_longest_first(golden: Golden) -> None:
     history = granted_by("n1", "n2", "n3")
     for node in NODES:
         history.seen(node, "deleted", 45)
@@ -443,7 +444,7 @@ def test_several_show_the_longest_first() -> None:
     assert finding.count == 2
     assert [example["client"] for example in finding.examples] == ["c2", "c1"]
     assert "2 sections" in finding.text
-    assert finding.text.endswith("for up to 20 ms (deleted 2)")
+    golden(finding.text)
     assert judged(history).figures.longest_ms == 20
 
 

@@ -7,6 +7,7 @@ import pytest
 from fencepost.history import STARVATION
 from harness.checkers import coverage, evidence, faults, liveness, phases, unplanned
 from harness.checkers.judge import judge
+from tests.golden import Golden
 from tests.judge.histories import History, ms
 
 
@@ -19,11 +20,9 @@ def test_where_everything_that_failed_was_planned_nothing_is_told() -> None:
     assert unplanned.check(History().fault("f1", 10, 20, nodes=("n1",)).recorded()).figures is None
 
 
-def test_failures_are_told_in_the_order_of_time_with_their_end_if_they_have_one() -> None:
+def test_failures_are_told_in_the_order_of_time_with_their_end_if_they_have_one(golden: Golden) -> None:
     history = History().unplanned("u2", 700, None, "n2 went down").unplanned("u1", 499, 601, "c1 was stopped")
-    assert told(history) == [
-        "2 failures that no fault caused: c1 was stopped (0.5 to 0.6 s); n2 went down (from 0.701 s on)"
-    ]
+    golden("\n".join(told(history)))
 
 
 def test_what_was_over_before_the_load_began_disturbed_nobody() -> None:
@@ -45,18 +44,18 @@ def test_many_failures_are_told_by_the_first_few_and_their_number(failures: int,
     assert text.endswith(end)
 
 
-def test_a_client_that_got_no_processor_did_not_fail() -> None:
+def test_a_client_that_got_no_processor_did_not_fail(golden: Golden) -> None:
     history = History().unplanned("u1", 500, 600, "c1 was not scheduled", fault_class=STARVATION)
-    assert told(history) == ["CPU starvation: c1 was not scheduled (0.501 to 0.599 s)"]
+    golden("\n".join(told(history)))
     figures = unplanned.check(history.unplanned("u2", 700, 800, "n1 fell silent").recorded()).figures
     assert isinstance(figures, unplanned.Figures)
     assert [one.what for one in figures.failures] == ["n1 fell silent"]
     assert [one.what for one in figures.starved] == ["c1 was not scheduled"]
 
 
-def test_a_fault_that_somebody_ended_early_is_told() -> None:
+def test_a_fault_that_somebody_ended_early_is_told(golden: Golden) -> None:
     history = History().fault("f1", 10, 90, paused_clients=("c1",)).undone("f1", 40, paused_clients=("c1",))
-    assert told(history) == ["somebody else ended a fault early: it no longer held for c1 at 0.04 s"]
+    golden("\n".join(told(history)))
 
 
 def test_an_unplanned_failure_is_not_counted_among_the_faults_of_the_schedule() -> None:
@@ -74,10 +73,10 @@ def test_what_failed_by_itself_was_not_tried() -> None:
     assert list(met) == ["partition, brief"]
 
 
-def test_an_unplanned_failure_alone_does_not_count_as_a_fault_that_worked() -> None:
+def test_an_unplanned_failure_alone_does_not_count_as_a_fault_that_worked(golden: Golden) -> None:
     history = History().fault("f1", 10, 20, holds=False, nodes=("n1",)).unplanned("u1", 30, 40, nodes=("n2",))
     history.planned = 1
-    assert "no planned fault was observed to work" in evidence.check(history.recorded()).unknown
+    golden("\n".join(evidence.check(history.recorded()).unknown))
 
 
 def test_a_run_with_an_unplanned_failure_that_could_go_on_is_valid() -> None:
