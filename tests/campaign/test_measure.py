@@ -21,9 +21,9 @@ def figures_of(history: History, environment: dict[str, object] | None = None): 
 
 def two_overlaps_after_one_outage() -> History:
     history = History(nodes=3)
-    history.fault("f1", 10, 60, nemesis="crash", nodes=("n1",), keys_at_stake=("k1",))
-    history.fault("f2", 300, 360, nemesis="crash", nodes=("n1", "n2"), keys_at_stake=("k1",))
-    history.fault("f3", 600, 660, nemesis="crash", nodes=("n3",), keys_at_stake=())
+    history.fault("f1", 10, 60, nemesis="crash", how_down="kill", nodes=("n1",), keys_at_stake=("k1",))
+    history.fault("f2", 300, 360, nemesis="crash", how_down="kill", nodes=("n1", "n2"), keys_at_stake=("k1",))
+    history.fault("f3", 600, 660, nemesis="crash", how_down="kill", nodes=("n3",), keys_at_stake=())
     history.section("c1", 5, 90)
     history.section("c2", 30, 50).section("c2", 60, 80, number=2)
     history.section("c1", 420, 430, number=2)
