@@ -39,7 +39,7 @@ from harness.campaign.order import in_order
 from harness.campaign.pace import FindingPace, Pace
 from harness.campaign.play import Plan, make_plan
 from harness.campaign.side_by_side import Workers
-from harness.campaign.statistics import Rate, difference, holm, rate
+from harness.campaign.statistics import Count, Rate, difference, holm, rate, yes_or_no
 from harness.campaign.wording import counted, p_value
 from harness.campaign.workers_view import WorkersView
 from harness.run.environment import revision_in_words
@@ -168,13 +168,17 @@ def found_after(lines: Sequence[RunLine], lock: str) -> str:
     return f", after {milliseconds(median(first_ms))}" if first_ms else ""
 
 
+def _of_runs(found: Rate) -> list[Count]:
+    return yes_or_no(found.events, found.runs)
+
+
 def differences(rates: dict[str, dict[int, Rate]], levels: Sequence[int]) -> dict[tuple[str, int], str]:
     """How each rate differs from that of the lowest level, in words."""
     found = {
         (lock, level): apart
         for lock, by_level in rates.items()
         for level in levels[1:]
-        if (apart := difference(by_level[levels[0]], by_level[level])) is not None
+        if (apart := difference(_of_runs(by_level[levels[0]]), _of_runs(by_level[level]))) is not None
     }
     adjusted = holm([apart.p for apart in found.values()])
     return {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations
 from typing import Final, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from harness.campaign.adding import add_up
 from harness.campaign.folder import RunLine
 from harness.campaign.grid import Cell, Grid, Part
 from harness.campaign.measure import BLAMES, Figures
-from harness.campaign.statistics import Difference, Rate, difference, holm, mcnemar, rate
+from harness.campaign.statistics import Count, Difference, Rate, difference, holm, paired, rate_of
 
 Unit = Literal["opportunity", "node outage", "run"]
 UNITS: Final[dict[Unit, str]] = {"opportunity": "opportunities", "node outage": "node outages", "run": "runs"}
@@ -26,8 +26,9 @@ class Summary:
     """One cell over all of its seeds.
 
     `total`: the figures of all of its runs together. `verdicts`: runs by verdict. `violated`: runs with an overlap by
-    blame, of all finished runs. `per_unit`: how often an overlap blamed on the lock followed, of all runs, node outages
-    and opportunities. `by_seed`: acquisitions a second. `disturbed`: why, of each run that was too disturbed.
+    blame, of all judged runs. `counts`: how often an overlap blamed on the lock followed, of each unit and by seed;
+    `per_unit`: the rates. A run whose verdict is unknown counts in neither. `by_seed`: acquisitions a second.
+    `disturbed`: why, of each run that was too disturbed.
     """
 
     part: Part
@@ -37,9 +38,9 @@ class Summary:
     broke_off: tuple[str, ...]
     verdicts: dict[str, int]
     violated: dict[str, Rate]
+    counts: dict[Unit, dict[int, Count]]
     per_unit: dict[Unit, Rate]
     by_seed: dict[int, float]
-    hit_by_seed: dict[int, bool]
     disturbed: tuple[tuple[str, ...], ...]
 
     @property
@@ -58,10 +59,10 @@ class Summary:
 class Contrast:
     """Two cells that differ in one place, or that the grid wants compared.
 
-    `difference`: of the rate of violations a `unit`, second minus first, with Fisher's exact test. `p_paired`: of
-    McNemar's exact test over the seeds that both have. `p_holm`: Fisher's p, adjusted for all contrasts of the part.
-    `speed`: how many times the first one's acquisitions a second the second one makes, seed by seed: the geometric
-    mean, the lowest and the highest.
+    `difference`: of the rate of violations a `unit`, second minus first, with the p of a permutation test of the runs.
+    `p_paired`: of a sign-flip test over the seeds that both have. `p_holm`, `p_paired_holm`: the same, adjusted for all
+    tests of the part, of either kind. `speed`: how many times the first one's acquisitions a second the second one
+    makes, seed by seed: the geometric mean, the lowest and the highest.
     """
 
     part: Part
@@ -72,6 +73,7 @@ class Contrast:
     difference: Difference | None
     p_holm: float | None
     p_paired: float | None
+    p_paired_holm: float | None
     speed: tuple[float, float, float] | None
 
 
@@ -101,27 +103,25 @@ def contrasts(part: Part, found: Iterable[Summary]) -> list[Contrast]:
                     chosen.append((axis, b, a))
     cells = {cell.name: cell for cell in part.cells}
     chosen += [("", cells[a], cells[b]) for a, b in part.pairs]
-    raw = [_contrast(part, axis, by_name[a.name], by_name[b.name]) for axis, a, b in chosen]
-    tested = [c for c in raw if c.difference is not None]
-    adjusted = dict(zip(map(id, tested), holm([c.difference.p for c in tested if c.difference]), strict=True))
-    return [
-        Contrast(c.part, c.first, c.second, c.axis, c.unit, c.difference, adjusted.get(id(c)), c.p_paired, c.speed)
-        for c in raw
-    ]
+    return _adjusted([_contrast(part, axis, by_name[a.name], by_name[b.name]) for axis, a, b in chosen])
 
 
 def pooled(found: Sequence[Summary]) -> tuple[Unit, Rate]:
     """The rate of all these cells together, in the finest unit that was counted in every one of them that has a run."""
-    run = [summary.per_unit for summary in found if summary.verdicts]
+    run = [summary.counts for summary in found if summary.verdicts]
     for unit in UNITS:
-        if all(unit in counted for counted in run) and (trials := sum(counted[unit].trials for counted in run)):
-            return unit, rate(sum(counted[unit].events for counted in run), trials)
-    return "run", rate(0, 0)
+        if all(unit in counts for counts in run):
+            together = rate_of(chain.from_iterable(counts[unit].values() for counts in run))
+            if together.trials:
+                return unit, together
+    return "run", rate_of(())
 
 
 def _summary(part: Part, cell: Cell, lines: list[RunLine]) -> Summary:
     done = [(line, line.figures) for line in lines if line.error is None and line.figures is not None]
     figures = [f for _, f in done]
+    judged = {line.seed: f for line, f in done if line.verdict != "unknown"}
+    counts = _counts(judged)
     return Summary(
         part=part,
         cell=cell,
@@ -129,34 +129,34 @@ def _summary(part: Part, cell: Cell, lines: list[RunLine]) -> Summary:
         folders=tuple(line.folder for line, _ in done),
         broke_off=tuple(line.folder for line in lines if line.error is not None),
         verdicts=dict(Counter(line.verdict for line, _ in done)),
-        violated={blame: rate(sum(map(bool, _overlaps(figures, blame))), len(figures)) for blame in BLAMES},
-        per_unit=_per_unit(figures),
+        violated={blame: rate_of(_by_run(judged, blame).values()) for blame in BLAMES},
+        counts=counts,
+        per_unit={unit: rate_of(by_seed.values()) for unit, by_seed in counts.items()},
         by_seed={line.seed: speed for line, f in done if (speed := speed_of(f)) is not None},
-        hit_by_seed={line.seed: f.overlaps["lock"] > 0 for line, f in done},
         disturbed=tuple(f.disturbed for f in figures if f.disturbed),
     )
 
 
-def _per_unit(figures: Sequence[Figures]) -> dict[Unit, Rate]:
-    """How often an overlap blamed on the lock followed, of each unit that was counted in every run."""
-    found: dict[Unit, Rate] = {
-        "run": rate(sum(map(bool, _overlaps(figures, "lock"))), len(figures)),
-        "node outage": rate(sum(f.node_outages_hit for f in figures), sum(f.node_outages for f in figures)),
+def _counts(judged: dict[int, Figures]) -> dict[Unit, dict[int, Count]]:
+    """How often an overlap blamed on the lock followed, by seed, of each unit that was counted in every run."""
+    found: dict[Unit, dict[int, Count]] = {
+        "run": _by_run(judged, "lock"),
+        "node outage": {seed: (f.node_outages_hit, f.node_outages) for seed, f in judged.items()},
     }
-    opportunities = [f.opportunities for f in figures if f.opportunities is not None]
-    if figures and len(opportunities) == len(figures):
-        found["opportunity"] = rate(sum(f.opportunities_hit or 0 for f in figures), sum(opportunities))
+    if judged and all(f.opportunities is not None for f in judged.values()):
+        found["opportunity"] = {seed: (f.opportunities_hit or 0, f.opportunities or 0) for seed, f in judged.items()}
     return found
 
 
-def _overlaps(figures: Iterable[Figures], blame: str) -> Iterator[int]:
-    return (f.overlaps.get(blame, 0) for f in figures)
+def _by_run(judged: dict[int, Figures], blame: str) -> dict[int, Count]:
+    return {seed: (int(f.overlaps.get(blame, 0) > 0), 1) for seed, f in judged.items()}
 
 
 def _contrast(part: Part, axis: str, first: Summary, second: Summary) -> Contrast:
     both: list[Unit] = [u for u in UNITS if all(s.per_unit[u].trials for s in (first, second) if u in s.per_unit)]
     unit: Unit = next((u for u in both if u in first.per_unit and u in second.per_unit), "run")
-    seeds = sorted(first.hit_by_seed.keys() & second.hit_by_seed.keys())
+    a, b = first.counts[unit], second.counts[unit]
+    seeds = sorted(a.keys() & b.keys())
     safety = part.kind == "safety"
     return Contrast(
         part=part,
@@ -164,11 +164,23 @@ def _contrast(part: Part, axis: str, first: Summary, second: Summary) -> Contras
         second=second.cell,
         axis=axis,
         unit=unit,
-        difference=difference(first.per_unit[unit], second.per_unit[unit]) if safety else None,
+        difference=difference(list(a.values()), list(b.values())) if safety else None,
         p_holm=None,
-        p_paired=mcnemar([(first.hit_by_seed[s], second.hit_by_seed[s]) for s in seeds]) if safety and seeds else None,
+        p_paired=paired((a[seed], b[seed]) for seed in seeds) if safety and seeds else None,
+        p_paired_holm=None,
         speed=ratio_of_speeds(first.by_seed, second.by_seed),
     )
+
+
+def _adjusted(compared: Sequence[Contrast]) -> list[Contrast]:
+    """The same, with each p adjusted for all of them."""
+    tests = {(place, "dealt"): c.difference.p for place, c in enumerate(compared) if c.difference}
+    tests |= {(place, "paired"): c.p_paired for place, c in enumerate(compared) if c.p_paired is not None}
+    adjusted = dict(zip(tests, holm(list(tests.values())), strict=True))
+    return [
+        replace(c, p_holm=adjusted.get((place, "dealt")), p_paired_holm=adjusted.get((place, "paired")))
+        for place, c in enumerate(compared)
+    ]
 
 
 def ratio_of_speeds(first: dict[int, float], second: dict[int, float]) -> tuple[float, float, float] | None:

@@ -9,20 +9,20 @@ import pandas as pd
 from harness.campaign.adding import columns_of
 from harness.campaign.aggregate import UNITS, Summary
 from harness.campaign.folder import RunLine
+from harness.campaign.statistics import Rate
 
 
 def cells_frame(found: Sequence[Summary]) -> pd.DataFrame:
-    """One row a cell. Rates come with both ends of their exact 95 % interval, as shares."""
+    """One row a cell. Rates come with both ends of their 95 % interval, as shares."""
     rows = []
     for s in found:
         row: dict[str, object] = {"part": s.part.title, "cell": s.cell.name, **s.cell.at}
         row |= {f"runs_{word}": s.verdicts.get(word, 0) for word in ("valid", "violation", "unknown")}
         for blame, rate in s.violated.items():
-            row |= _rate(f"runs_with_overlap_{blame}", rate.events, rate.trials, rate.low, rate.high)
+            row |= _rate(f"runs_with_overlap_{blame}", rate)
         for unit in UNITS:
             if unit != "run" and unit in s.per_unit:
-                rate = s.per_unit[unit]
-                row |= _rate(f"{UNITS[unit].replace(' ', '_')}_hit", rate.events, rate.trials, rate.low, rate.high)
+                row |= _rate(f"{UNITS[unit].replace(' ', '_')}_hit", s.per_unit[unit])
         rows.append(row | columns_of(s.total) | {"folders": " ".join(s.folders)})
     return pd.DataFrame(rows)
 
@@ -44,5 +44,6 @@ def runs_frame(lines: Sequence[RunLine]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _rate(name: str, events: int, trials: int, low: float, high: float) -> dict[str, object]:
-    return {name: events, f"{name}_of": trials, f"{name}_low": low, f"{name}_high": high}
+def _rate(name: str, rate: Rate) -> dict[str, object]:
+    counted = {name: rate.events, f"{name}_of": rate.trials, f"{name}_in_runs": rate.runs}
+    return counted | {f"{name}_rate": rate.share, f"{name}_low": rate.low, f"{name}_high": rate.high}

@@ -54,9 +54,9 @@ def answer(part: Part, found: Sequence[Summary]) -> list[str]:
         unit, rate = worst.main_rate
         which = "In the others" if hit else f"In all {plural(len(done), 'configuration')}"
         said.append(
-            f"{which} none was seen. That is no proof: with the fewest trials ({printable(worst.cell.name)}, "
-            f"{rate.trials:,} {wording.unit(unit, many=True)}) the rate may still be "
-            f"up to {percent(rate.high, up=True)}; each cell shows its own bound."
+            f"{which} none was seen. That is no proof: where the fewest runs tried ({printable(worst.cell.name)}, "
+            f"{wording.count(rate, wording.unit(unit, many=True))}), it may still happen in "
+            f"up to {percent(rate.high, up=True)} of runs; each cell shows its own bound."
         )
     return [*said, counting]
 

@@ -31,5 +31,5 @@ def _cells(pool: Pool, found: Sequence[Summary]) -> list[Summary]:
 
 
 def _rate(unit: Unit, rate: Rate) -> str:
-    """`215 of 401 opportunities: 54 % (48 % to 59 %)`."""
-    return f"{rate.events:,} of {rate.trials:,} {wording.unit(unit, many=True)}: {wording.interval(rate)}"
+    """`215 of 401 opportunities in 30 runs: 54 % (42 % to 64 %)`."""
+    return wording.counted(rate, wording.unit(unit, many=True))

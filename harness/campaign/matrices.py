@@ -87,9 +87,8 @@ def _box(summary: Summary) -> Box:
     _, rate = summary.main_rate
     if not rate.trials:
         return Box(summary, MISSING, "nothing to count yet", "")
-    value = f"{rate.events:,} of {rate.trials:,}"
     note = f"{wording.interval(rate)}{_too_disturbed(summary)}"
-    return Box(summary, value, note, "bad" if rate.events else "")
+    return Box(summary, wording.count(rate), note, "bad" if rate.events else "")
 
 
 def _too_disturbed(summary: Summary) -> str:

@@ -34,19 +34,21 @@ from harness.campaign.matrices import Matrix, left_behind, matrices
 from harness.campaign.study import Played
 
 _MOST_PANELS: Final = 12
-_WHISKERS: Final = "The dot is what was seen, the whisker the exact 95 % interval."
+_WHISKERS: Final = "The dot is what was seen, the whisker the 95 % interval."
 _FIELDS: Final = (
-    "Each field: violations blamed on the lock, of how many, and the rate with its exact 95 % interval. Where none was "
-    "seen the upper end of the interval stands: nothing seen is not nothing there."
+    "Each field: violations blamed on the lock, of how many, and the rate with its 95 % interval. Where none was seen "
+    f"the upper end of the interval stands: nothing seen is not nothing there. {wording.METHOD}"
 )
 _LEFT_FIELDS: Final = (
     "Each field: keys left on a server without an owner, and the longest time; then, where there were any, acquire "
     "calls that took longer than allowed, and sections not backed by a majority of the servers."
 )
 _TESTS: Final = (
-    "Difference: the second rate minus the first in percentage points, with Newcombe's interval. Fisher: the exact "
-    "test of the two counts; Holm: the same, adjusted for the number of comparisons in this table. McNemar: the exact "
-    "test over the seeds that both ran with (one of them hit, the other not)."
+    "Difference: the second rate minus the first in percentage points, with Zou and Donner's interval. p: how often "
+    "the runs' own rates would be at least so far apart if the runs were dealt to the two configurations at random (a "
+    "permutation test; Fisher's exact test where a run is one trial). By seed: the same if the two runs of each seed "
+    "were swapped at random (McNemar's exact test where a run is one trial). Holm: adjusted for the number of all "
+    "these tests."
 )
 _SPEEDS: Final = (
     "Acquisitions/s: how many times those of the first, seed by seed: the geometric mean, the lowest and the highest."
@@ -67,9 +69,10 @@ _HOW_TO_READ: Final = (
         "the lock, by the lock's fault; several overlaps count once.",
     ),
     (
-        Strong("Exact interval."),
-        " Clopper and Pearson's two-sided 95 % interval. It holds for independent trials; node outages of one run "
-        "share servers and clients, so the rate of runs, shown with each configuration, is the cautious reading.",
+        Strong("Rate."),
+        " The mean of the runs' own rates. That of a run is the share of its opportunities (or node outages) that were "
+        "hit; where neither was counted, it is 1 with a violation and 0 without. A run without an opportunity counts "
+        "in no rate of opportunities, and a run whose verdict is unknown in no rate at all.",
     ),
     (
         Strong("Availability."),
@@ -135,9 +138,9 @@ def _in_short(played: Played, found: Sequence[Summary]) -> Iterator[Block]:
     yield Paragraph(headline.sentences(says, found), "lead")
     if rows := headline.rows(says, found):
         yield StillPicture(plots.rates(rows), f"Two clients inside at once by the lock's fault. {_WHISKERS}")
-        yield DataTable(
-            ("", "two clients inside"), [(label, wording.counted(rate)) for label, _, rate in rows], "pairs"
-        )
+        counted = [(label, wording.counted(rate)) for label, _, rate in rows]
+        yield DataTable(("", "two clients inside"), counted, "pairs")
+        yield Paragraph(wording.METHOD, "hint")
 
 
 def _unfinished(unfinished: bool) -> Iterator[Block]:
@@ -161,7 +164,7 @@ def _part(part: Part, found: list[Summary]) -> Iterator[Block]:
         yield Paragraph(_LEFT_FIELDS, "hint")
     if asked:
         yield Heading("Side by side", 4)
-        yield _comparisons(part, asked)
+        yield from _comparisons(part, asked)
     if is_safety and any(s.verdicts for s in found):
         yield StillPicture(
             plots.rates([(s.cell.name, *s.main_rate) for s in found]), f"Rates of violations. {_WHISKERS}"
@@ -169,12 +172,8 @@ def _part(part: Part, found: list[Summary]) -> Iterator[Block]:
     yield from _pictures(part, found)
     yield Folded(f"All figures of these {len(found)} configurations", [tables.figures_of(found)])
     if others:
-        hints = [_TESTS, _SPEEDS] if is_safety else [_SPEEDS]
-        yield Folded(
-            f"{len(others)} comparisons between configurations that differ in one thing",
-            [_comparisons(part, others), *(Paragraph(hint, "hint") for hint in hints)],
-            page_only=bool(asked),
-        )
+        title = f"{len(others)} comparisons between configurations that differ in one thing"
+        yield Folded(title, list(_comparisons(part, others)), page_only=bool(asked))
 
 
 def _tables(each: Iterable[Matrix]) -> Iterator[Block]:
@@ -186,8 +185,10 @@ def _tables(each: Iterable[Matrix]) -> Iterator[Block]:
         yield DataTable((matrix.corner, *matrix.columns), rows, "matrix", matrix.title)
 
 
-def _comparisons(part: Part, compared: Sequence[Contrast]) -> Block:
-    return DataTable(tables.HEADS[part.kind], [tables.comparison(contrast) for contrast in compared], "comparisons")
+def _comparisons(part: Part, compared: Sequence[Contrast]) -> Iterator[Block]:
+    yield DataTable(tables.HEADS[part.kind], [tables.comparison(contrast) for contrast in compared], "comparisons")
+    for hint in [_TESTS, _SPEEDS] if part.kind == "safety" else [_SPEEDS]:
+        yield Paragraph(hint, "hint")
 
 
 def _pictures(part: Part, found: Sequence[Summary]) -> Iterator[Block]:
@@ -262,5 +263,6 @@ def _cells(played: Played, found: Sequence[Summary]) -> list[dict[str, Any]]:
 
 
 def _plain(contrast: Contrast) -> dict[str, Any]:
-    of = {name: getattr(contrast, name) for name in ("axis", "unit", "difference", "p_holm", "p_paired", "speed")}
+    names = ("axis", "unit", "difference", "p_holm", "p_paired", "p_paired_holm", "speed")
+    of = {name: getattr(contrast, name) for name in names}
     return {"part": contrast.part.title, "first": contrast.first.name, "second": contrast.second.name, **of}

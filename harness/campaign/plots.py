@@ -29,11 +29,11 @@ def legend(names: Sequence[str]) -> Markup:
 
 
 def rates(rows: Sequence[tuple[str, Unit, Rate]], width: int = 1184) -> Markup:
-    """One row a cell, or a pool of cells: the rate of violations as a dot, its exact 95 % interval as a whisker."""
+    """One row a cell, or a pool of cells: the rate of violations as a dot, its 95 % interval as a whisker."""
     top = max((rate.high for _, _, rate in rows if rate.trials), default=1.0)
     top = min(1.0, nice(100 * top) / 100)
     left = min(470, 40 + max(len(name) for name, _, _ in rows) * 7)
-    frame = Frame(width, len(rows) * 22 + 58, "Rates of violations with exact 95 % intervals", left=left, right=230)
+    frame = Frame(width, len(rows) * 22 + 58, "Rates of violations with 95 % intervals", left=left, right=270)
 
     def x(share: float) -> float:
         return frame.x0 + min(share / top, 1.0) * (frame.x1 - frame.x0)
@@ -53,7 +53,7 @@ def rates(rows: Sequence[tuple[str, Unit, Rate]], width: int = 1184) -> Markup:
                     f'<line class="whisker {hit}" x1="{end:.1f}" x2="{end:.1f}" y1="{y - 4}" y2="{y + 4}"/>'
                 )
             frame.parts.append(f'<circle class="{hit}" cx="{x(rate.share or 0):.1f}" cy="{y}" r="4"/>')
-        text = escape(f"{rate.events:,} of {rate.trials:,} {wording.unit(unit, many=True)}")
+        text = escape(wording.count(rate, wording.unit(unit, many=True)))
         frame.parts.append(f'<text class="tick" x="{frame.x1 + 14}" y="{y + 4}">{text}</text>')
     return frame.svg()
 

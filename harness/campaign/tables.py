@@ -53,13 +53,14 @@ def comparison(contrast: Contrast) -> tuple[str, ...]:
     p = contrast.difference.p if contrast.difference else None
     return (
         first, second, wording.unit(contrast.unit), wording.difference(contrast), wording.p_value(p),
-        wording.p_value(contrast.p_holm), wording.p_value(contrast.p_paired), wording.speed(contrast),
+        wording.p_value(contrast.p_holm), wording.p_value(contrast.p_paired), wording.p_value(contrast.p_paired_holm),
+        wording.speed(contrast),
     )  # fmt: skip
 
 
 HEADS: Final[Mapping[str, tuple[str, ...]]] = {
     "safety": (
-        "from", "to", "rate per", "difference (95 % interval)", "p (Fisher)", "p (Holm)", "p by seed (McNemar)",
+        "from", "to", "rate per", "difference (95 % interval)", "p", "p (Holm)", "p by seed", "p by seed (Holm)",
         "acquisitions/s",
     ),
     "cost": ("from", "to", "acquisitions/s"),

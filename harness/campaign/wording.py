@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from fencepost.text import MISSING, percent, printable
+from fencepost.text import MISSING, percent, plural, printable
 from harness.campaign.aggregate import UNITS, Contrast, Summary, Unit
 from harness.campaign.statistics import Rate
 
+METHOD: Final = (
+    "The run is the unit of every interval and test, because what happens within one run is not independent. A rate is "
+    "the mean of the runs' own rates. Its 95 % interval (Gaffke's bounds; Clopper and Pearson's where a run is one "
+    "trial) is of the rate to be expected of a run like these. “At most” bounds the share of such runs in which it "
+    "happens at all."
+)
+"""What every page says of its intervals."""
+
 
 def interval(rate: Rate) -> str:
-    """`13 % (3.8 % to 31 %)`; `at most 0.74 %` for a zero; a dash without trials."""
+    """`13 % (3.8 % to 31 %)`; `at most 0.74 % of runs` for a zero; a dash without trials."""
     if rate.share is None:
         return MISSING
     if rate.events == 0:
-        return f"at most {percent(rate.high, up=True)}"
+        return f"at most {percent(rate.high, up=True)} of runs"
     return f"{percent(rate.share)} ({percent(rate.low)} to {percent(rate.high, up=True)})"
 
 
-def counted(rate: Rate) -> str:
-    """`4 of 30: 13 % (3.8 % to 31 %)`, `0 of 500: at most 0.74 %`."""
-    return f"{rate.events:,} of {rate.trials:,}: {interval(rate)}" if rate.trials else "0 of 0: nothing was tried"
+def counted(rate: Rate, what: str = "") -> str:
+    """`4 of 30: 13 % (3.8 % to 31 %)`, `0 of 500 crashes in 10 runs: at most 31 % of runs`."""
+    if not rate.trials:
+        return "0 of 0: nothing was tried"
+    return f"{count(rate, what)}: {interval(rate)}"
+
+
+def count(rate: Rate, what: str = "") -> str:
+    """`4 of 30`, `0 of 500 crashes in 10 runs`. `what`: the name of the trials, if it is to be said."""
+    runs = "" if rate.trials == rate.runs else f" in {plural(rate.runs, 'run')}"
+    return f"{rate.events:,} of {rate.trials:,}{f' {what}' if what else ''}{runs}"
 
 
 def unit(name: Unit, many: bool = False) -> str:

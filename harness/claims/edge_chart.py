@@ -1,4 +1,4 @@
-"""The picture of an edge: at each point of a sweep the rate with its exact 95 % interval, and the predicted edge."""
+"""The picture of an edge: at each point of a sweep the rate with its 95 % interval, and the predicted edge."""
 
 from __future__ import annotations
 

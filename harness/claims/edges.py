@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Final, Literal
 
 from harness.campaign.folder import RunLine
 from harness.campaign.measure import Figures
-from harness.campaign.statistics import Rate, rate
+from harness.campaign.statistics import Count, Rate, rate_of
 
 TTL_MS: Final = 1_000
 VALIDITY_TTLS: Final = 0.99 - 2 / TTL_MS
@@ -50,16 +51,21 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a sweep showed: the rate at each point. `missing`: runs that are still to be made."""
+    """What a sweep showed: the counts of each run at each point. `missing`: runs that are still to be made."""
 
     edge: Edge
-    rates: Mapping[float, Rate]
+    counts: Mapping[float, Sequence[Count]]
     missing: int
 
+    @property
+    def rates(self) -> Mapping[float, Rate]:
+        """The rate at each point."""
+        return {point: rate_of(counts) for point, counts in self.counts.items()}
+
     def pooled(self, *, safe: bool) -> Rate:
-        """All points of one side together."""
-        found = [rate for point, rate in self.rates.items() if self.edge.is_safe(point) is safe]
-        return rate(sum(each.events for each in found), sum(each.trials for each in found))
+        """The runs at all points of one side together."""
+        side = (counts for point, counts in self.counts.items() if self.edge.is_safe(point) is safe)
+        return rate_of(chain.from_iterable(side))
 
 
 def points_of(edge: Edge, *, coarse: bool) -> Sequence[float]:
@@ -68,13 +74,12 @@ def points_of(edge: Edge, *, coarse: bool) -> Sequence[float]:
 
 def seen_of(edge: Edge, lines: Sequence[RunLine], runs: int, *, coarse: bool) -> Seen:
     """`lines`: of all cells. `runs`: how many each point gets. A run that broke off, or is unknown, counts nothing."""
-    rates, missing = {}, 0
+    counts, missing = {}, 0
     for point in points_of(edge, coarse=coarse):
         finished = [line for line in lines if line.cell == edge.cell(point) and line.error is None]
         missing += max(0, runs - len(finished))
-        counted = [edge.counts(line.figures) for line in finished if line.figures and line.verdict != "unknown"]
-        rates[point] = rate(sum(events for events, _ in counted), sum(trials for _, trials in counted))
-    return Seen(edge, MappingProxyType(rates), missing)
+        counts[point] = [edge.counts(line.figures) for line in finished if line.figures and line.verdict != "unknown"]
+    return Seen(edge, MappingProxyType(counts), missing)
 
 
 def _overlaps_of_the_lock(figures: Figures) -> tuple[int, int]:

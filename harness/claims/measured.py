@@ -9,7 +9,7 @@ from typing import Literal
 
 from fencepost.text import number, plural
 from harness.campaign.folder import RunLine
-from harness.campaign.statistics import Rate, rate
+from harness.campaign.statistics import Rate, rate_of
 from harness.campaign.wording import counted
 from harness.claims.loads import Load, number_of
 
@@ -29,8 +29,7 @@ class Measured:
         rate."""
         expects = self.load.expects
         if self.pooled is not None:
-            events, _, interval = counted(self.pooled).partition(": ")
-            return f"{expects.unit}: {events} {expects.trials}, {interval}"
+            return f"{expects.unit}: {counted(self.pooled, expects.trials).replace(': ', ', ')}"
         if not self.numbers:
             return "no run showed it"
         middle, least, most = (_shown(value) for value in (median(self.numbers), min(self.numbers), max(self.numbers)))
@@ -44,8 +43,7 @@ def measured_of(load: Load, finished: Sequence[RunLine], lines: Iterable[RunLine
     counts = load.expects.counts
     pooled = None
     if counts is not None:
-        of_runs = [counts(line.figures) for line, _ in known if line.figures is not None]
-        pooled = rate(sum(events for events, _ in of_runs), sum(trials for _, trials in of_runs))
+        pooled = rate_of(counts(line.figures) for line, _ in known if line.figures is not None)
     return Measured(load, tuple(value for _, value in known), pooled)
 
 

@@ -113,7 +113,7 @@ def _edge(seen: Seen, grid: Grid) -> Iterator[Block]:
     yield Paragraph(wording.edge_sentence(seen))
     heads = wording.edge_heads(seen)
     yield StillPicture(
-        draw(seen), f"{heads[0]}; dots are rates, whiskers exact 95 % intervals, the dashed line is the predicted edge."
+        draw(seen), f"{heads[0]}; dots are rates, whiskers 95 % intervals, the dashed line is the predicted edge."
     )
     yield DataTable(heads, wording.edge_rows(seen), "trials")
     if command := wording.edge_command(grid, seen):

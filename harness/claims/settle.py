@@ -49,7 +49,7 @@ class Tried:
 
     @property
     def rate(self) -> Rate:
-        """How often the expectation held, with its exact interval."""
+        """In how many runs the expectation held."""
         return rate(self.held, self.held + self.failed)
 
     @property

@@ -24,10 +24,10 @@ INTRODUCTION: Final = (
     "it must.",
     "What is possible has to be seen once. What always holds is refuted by one run. A script shows what can happen, "
     "not how often it does. That is for the loads: seconds of work by several clients, mostly under faults that are "
-    "drawn from a seed. They yield a rate with its exact 95 % interval, or a cost as the median of the runs with the "
-    "least and the most. "
+    "drawn from a seed. They yield a rate, or a cost as the median of the runs with the least and the most. "
     "Where a claim is about a tendency, a sign test over the runs decides (one-sided, 5 %). Where a claim has an edge, "
     "such as the time for which a node must stay down, the same load is played on both sides of it.",
+    wording.METHOD,
 )
 
 HEADS: Final = ("claim", "what is said", "who says it", "answer", "evidence", "predicted")
@@ -35,7 +35,7 @@ TRIAL_HEADS: Final = (
     "experiment",
     "it",
     "expected",
-    "held in how many runs (exact 95 % interval)",
+    "held in how many runs (95 % interval)",
     "measured",
     "unknown",
     "missing",
@@ -109,9 +109,8 @@ def edge_sentence(seen: Seen) -> str:
 
 
 def _of_trials(seen: Seen, found: Rate) -> str:
-    """`0 of 11 crashes, at most 29 %`."""
-    events, _, interval = wording.counted(found).partition(": ")
-    return f"{events} {seen.edge.trials}, {interval}"
+    """`0 of 11 crashes in 3 runs, at most 71 % of runs`."""
+    return wording.counted(found, seen.edge.trials).replace(": ", ", ")
 
 
 def edge_rows(seen: Seen) -> list[tuple[str, str, str]]:
@@ -127,7 +126,7 @@ def edge_rows(seen: Seen) -> list[tuple[str, str, str]]:
 
 
 def edge_heads(seen: Seen) -> tuple[str, str, str]:
-    return seen.edge.axis, "predicted", f"{seen.edge.what}, of so many {seen.edge.trials} (exact 95 % interval)"
+    return seen.edge.axis, "predicted", f"{seen.edge.what}, of so many {seen.edge.trials} (95 % interval)"
 
 
 def edge_command(grid: Grid, seen: Seen) -> str:

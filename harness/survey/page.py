@@ -169,7 +169,7 @@ def _anchor(row: Row, settled: Settled) -> str:
 
 
 def frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """One row a subject and promise; `low` and `high` are the ends of the exact 95 % interval, as shares."""
+    """One row a subject and promise; `low` and `high` are the ends of the 95 % interval, as shares."""
     return pd.DataFrame(
         [
             {

@@ -37,8 +37,8 @@ def said(lines: list[RunLine], says: Headline = SAYS) -> str:
 def test_cells_are_counted_together_and_a_zero_has_its_bound() -> None:
     lines = made.lines(grid())
     assert said(lines) == (
-        "Without a log it was 12 of 32 opportunities: 38 % (21 % to 57 %). "
-        "With one, 0 of 32 opportunities: at most 11 %, at 1.00 times the speed."
+        "Without a log it was 12 of 32 opportunities in 4 runs: 38 % (15 % to 76 %). "
+        "With one, 0 of 32 opportunities in 4 runs: at most 61 % of runs, at 1.00 times the speed."
     )
 
 
@@ -49,7 +49,8 @@ def test_a_ratio_of_speeds_spans_the_pairs() -> None:
 
 
 def test_nothing_is_said_of_what_was_not_played() -> None:
-    assert said([]) == "Without a log it was 0 of 0 runs: –. With one, 0 of 0 runs: –, at – times the speed."
+    nothing = "0 of 0: nothing was tried"
+    assert said([]) == f"Without a log it was {nothing}. With one, {nothing}, at – times the speed."
 
 
 def test_the_unit_is_the_finest_one_that_every_cell_counted() -> None:
@@ -69,7 +70,7 @@ def test_the_page_and_the_markdown_say_it_and_the_page_shows_every_pool() -> Non
     assert "no <log>" not in page
     text = forms(grid(), lines)["report.md"]
     assert said(lines) in text
-    assert "12 of 32: 38 % (21 % to 57 %)" in text
+    assert "12 of 32 in 4 runs: 38 % (15 % to 76 %)" in text
     assert "In short" not in page_of(made.grid(), lines)
 
 

@@ -31,6 +31,7 @@ def test_the_numbers_of_a_published_report_are_read_as_they_were_written(report:
     now = cells_frame(summaries(folder.campaign.grid, lines))
     kept = pd.read_csv(report / "cells.csv").rename(columns=lambda name: name.replace("strikes", "node_outages"))
     assert kept["node_outages"].sum() > 0
+    kept = kept[[name for name in kept if not name.endswith(("_low", "_high"))]]  # those are by the method of its time
     now = pd.read_csv(_text_of(now, tmp_path))[kept.columns]
     pd.testing.assert_frame_equal(now, kept)
 

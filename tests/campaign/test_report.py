@@ -4,12 +4,14 @@ import csv
 import io
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import msgspec
 import pytest
 
-from harness.campaign import export
+from fencepost.markdown import escaped
+from harness.campaign import export, wording
 from harness.campaign.adding import columns_of
 from harness.campaign.aggregate import contrasts, summaries
 from harness.campaign.example_timeline import moment_of
@@ -17,6 +19,7 @@ from harness.campaign.folder import RunLine
 from harness.campaign.forms import forms_of
 from harness.campaign.grid import Cell, Grid, Part
 from harness.campaign.page import document_of
+from harness.campaign.statistics import holm
 from tests.campaign import made
 from tests.campaign.test_measure import two_overlaps_after_one_outage
 
@@ -82,9 +85,24 @@ def test_cells_are_compared_along_one_axis_at_a_time_with_its_first_value() -> N
     ]
     assert found[0].difference is not None
     assert found[0].difference.share == pytest.approx(-6 / 16)
-    assert found[0].difference.p < 0.02
-    assert found[0].p_holm == pytest.approx(4 * found[0].difference.p)
-    assert found[0].p_paired == pytest.approx(0.5)
+    assert found[0].difference.p == pytest.approx(1 / 3), "two runs against two, however many their opportunities"
+    assert found[0].p_paired == pytest.approx(1 / 2)
+
+
+def test_p_values_by_seed_and_by_run_are_adjusted_together() -> None:
+    grid = made.grid(seeds=10)
+    found = contrasts(grid.parts[0], summaries(grid, made.lines(grid)))
+    raw = [p for c in found if c.difference for p in (c.difference.p, c.p_paired)]
+    assert len(raw) == 8
+    assert [p for c in found for p in (c.p_holm, c.p_paired_holm)] == holm([p for p in raw if p is not None])
+    assert found[0].difference is not None
+    assert found[0].p_holm == pytest.approx(8 * found[0].difference.p)
+    assert found[0].p_paired_holm == pytest.approx(6 * 2 / 2**10)
+
+
+def test_the_speeds_of_two_cells_are_compared_by_seed() -> None:
+    grid = made.grid()
+    found = contrasts(grid.parts[0], summaries(grid, made.lines(grid)))
     assert found[0].speed == pytest.approx((1, 1, 1))
 
 
@@ -108,15 +126,26 @@ def test_runs_that_broke_off_are_named_and_not_counted() -> None:
     assert found.violated["lock"].trials == 1
 
 
+def test_a_run_whose_verdict_is_unknown_counts_in_no_rate() -> None:
+    cell = "none · clients 2"
+    unknown = msgspec.structs.replace(made.line(cell, 2), verdict="unknown")
+    found = summaries(made.grid(), [made.line(cell, 1, hit=1), unknown])[0]
+    assert (found.violated["lock"].events, found.violated["lock"].trials) == (1, 1)
+    assert (found.main_rate[1].trials, found.main_rate[1].runs) == (8, 1)
+    assert found.verdicts == {"violation": 1, "unknown": 1}
+
+
 def test_the_page_answers_with_rates_and_every_zero_has_its_bound() -> None:
     grid = made.grid()
     text = text_of(page_of(grid, made.lines(grid)))
     assert "in 2 of 4 configurations: none · clients 2, none · clients 4." in text
-    assert "6 of 16 37 % (15 % to 65 %)" in text or "6 of 16 38 % (15 % to 65 %)" in text
-    zeros = re.findall(r"\b0 of [1-9][\d,]*(.{0,14})", text)
+    assert "6 of 16 in 2 runs 38 % (" in text
+    zeros = re.findall(r"\b0 of [1-9][\d,]*(.{0,32})", text)
     rates = [after for after in zeros if not after.startswith((" acknowledged", " opportunities", " planned"))]
     assert len(rates) > 4
-    assert all(re.match(r":? at most ", after) for after in rates), rates
+    assert all(re.match(r"( in \d+ runs)?:? at most ", after) for after in rates), rates
+    assert wording.METHOD in unescape(text)
+    assert escaped(wording.METHOD) in forms(grid, made.lines(grid))["report.md"]
 
 
 @pytest.mark.parametrize(
@@ -216,6 +245,7 @@ def test_the_tables_to_compute_with_agree_with_the_page() -> None:
     document = json.loads(forms(grid, lines)["report.json"])
     assert document["finished"] == 8
     assert len(document["comparisons"]) == 4
+    assert document["comparisons"][0]["p_paired_holm"] == contrasts(grid.parts[0], found)[0].p_paired_holm
     assert document["cells"][0]["folders"] == ["run-none · clients 2-1", "run-none · clients 2-2"]
 
 

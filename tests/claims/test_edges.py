@@ -133,13 +133,13 @@ def test_the_page_shows_the_rates_with_their_intervals_and_the_predicted_edge(pa
     circles = [float(part.partition('"')[0]) for part in picture.split('cx="')[1:]]
     safe = [edge.is_safe(point) for point in edge.coarse]
     assert [at < drawn for at in circles] == safe, "the line is between what is safe and what is not"
-    assert "were seen in 0 of 80 sections, at most 4.6 %; on the other side in 90 of 120 sections" in html
+    assert "in 0 of 80 sections in 2 runs, at most 85 % of runs; on the other side in 90 of 120 sections in 3" in html
     assert "fencepost test --cluster=process" in html
 
 
 def test_the_other_forms_have_the_same_figures(page: Path) -> None:
     markdown = (page / "claims.md").read_text()
-    assert "0 of 80 sections, at most 4.6 %" in markdown
+    assert "0 of 80 sections in 2 runs, at most 85 % of runs" in markdown
     (claim,) = json.loads((page / "claims.json").read_bytes())["claims"]
     assert claim["edge"]["predicted"] == EDGES["drift"].predicted
     assert [point["events"] for point in claim["edge"]["points"]] == [0, 0, 30, 30, 30]

@@ -139,7 +139,7 @@ def test_a_load_is_judged_by_its_figures_and_its_rate_is_that_of_all_runs() -> N
     assert found.measured is not None
     assert found.measured.pooled is not None
     assert (found.measured.pooled.events, found.measured.pooled.trials) == (1, 200)
-    assert found.measured.in_words.startswith("overlaps blamed on the lock: 1 of 200 sections, 0.50 % (")
+    assert found.measured.in_words.startswith("overlaps blamed on the lock: 1 of 200 sections in 2 runs, 0.50 % (")
     assert found.is_random
 
 
