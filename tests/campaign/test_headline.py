@@ -111,6 +111,11 @@ def test_the_report_on_fsync_shows_every_cell_of_its_safety_part_once(of: Grid) 
     assert of.headline is not None
     pooled = [cell for pool in of.headline.rates.values() for cell in pool.cells]
     assert sorted(pooled) == sorted(cell.name for cell in of.parts[0].cells)
+    remedied = [of.at(cell) for name in ("delayed", "aof_always_power_cut") for cell in of.headline.rates[name].cells]
+    kept = "what the servers keep"
+    assert not [at for at in remedied if at[kept].startswith("aof") and at["went down by"] == "process crash"], (
+        "an outage in which a server forgets nothing tries no remedy"
+    )
     pairs = of.headline.speeds["speed"]
     assert len(pairs) == len([cell for cell in of.parts[1].cells if cell.at["what the servers keep"] == "none"])
     assert load_grid("fsync", quick=of is QUICK) == of
