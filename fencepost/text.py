@@ -86,9 +86,8 @@ def percent(share: float, *, up: bool = False) -> str:
 
 
 def upper_bound_percent(trials: int) -> float:
-    """The exact upper end, in percent, of the two-sided 95 % interval of a rate that showed 0 events in `trials`.
-
-    Clopper and Pearson's interval; for zero events its upper end has the closed form 1 − 0.025^(1/n).
+    """The exact upper end, in percent, of the two-sided 95 % interval of a rate that showed 0 events in `trials`, each
+    independent of the others. Clopper and Pearson's; for zero events it has the closed form 1 − 0.025^(1/n).
     """
     if trials <= 0:
         return 100.0
@@ -96,16 +95,17 @@ def upper_bound_percent(trials: int) -> float:
 
 
 def bound(trials: int) -> str:
-    """`95 % upper bound 0.30 %`: two digits, rounded up, because a bound must not be understated."""
+    """`95 % upper bound for this run 0.30 %`: of the rate of one run, not of others. Two digits, rounded up, because a
+    bound must not be understated."""
     percent = upper_bound_percent(trials)
     unit = 10.0 ** (math.floor(math.log10(percent)) - 1)
     rounded = min(math.ceil(percent / unit - 1e-9) * unit, 100.0)
     decimals = max(0, -math.floor(math.log10(unit)))
-    return f"95 % upper bound {rounded:.{decimals}f} %"
+    return f"95 % upper bound for this run {rounded:.{decimals}f} %"
 
 
 def of_sections(events: object, sections: object) -> str:
-    """`0 of 1,234 sections (95 % upper bound 0.30 %)`; the bound only where it says something: for a zero count."""
+    """`0 of 1,234 sections (95 % upper bound for this run 0.30 %)`; the bound only for a zero count."""
     return out_of(events, sections, "section", "sections")
 
 

@@ -7,7 +7,7 @@ from fencepost import text
 
 def test_the_bound_for_nothing_in_500_is_the_exact_two_sided_one() -> None:
     assert text.upper_bound_percent(500) == pytest.approx(0.7351, abs=0.0001)
-    assert text.bound(500) == "95 % upper bound 0.74 %"
+    assert text.bound(500) == "95 % upper bound for this run 0.74 %"
 
 
 def test_the_bound_is_the_rate_at_which_nothing_would_be_seen_in_one_run_of_forty() -> None:
@@ -17,7 +17,7 @@ def test_the_bound_is_the_rate_at_which_nothing_would_be_seen_in_one_run_of_fort
 
 
 def test_a_zero_count_is_shown_with_its_bound_and_any_other_count_without() -> None:
-    assert text.of_sections(0, 1234) == "0 of 1,234 sections (95 % upper bound 0.30 %)"
+    assert text.of_sections(0, 1234) == "0 of 1,234 sections (95 % upper bound for this run 0.30 %)"
     assert text.of_sections(3, 1234) == "3 of 1,234 sections"
     assert text.of_sections(0, 0) == "0 of 0 sections"
 

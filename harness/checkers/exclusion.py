@@ -50,7 +50,7 @@ class Figures(CheckerFigures, frozen=True):
     lock_by_part: dict[Part, int] | None = None
 
     def rows(self) -> Iterator[Row]:
-        """`lock 0 of 1,234 sections (95 % upper bound 0.30 %) · client 3 · undecided 0; longest 12 ms`."""
+        """`lock 0 of 1,234 sections (95 % upper bound for this run 0.30 %) · client 3 · undecided 0; longest 12 ms`."""
         lock, client, undecided = (self.overlaps[blame] for blame in BLAMES)
         text = f"lock {of_sections(lock, self.sections)} · client {count(client)} · undecided {count(undecided)}"
         longest = f"; longest {milliseconds(self.longest_overlap_ms)}" if self.longest_overlap_ms else ""

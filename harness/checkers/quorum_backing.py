@@ -39,7 +39,7 @@ class Figures(CheckerFigures, frozen=True):
     by_cause: dict[Loss, int] | None = None
 
     def rows(self) -> Iterator[Row]:
-        """`0 of 295 sections (95 % upper bound 1.3 %) not backed by a majority`."""
+        """`0 of 295 sections (95 % upper bound for this run 1.3 %) not backed by a majority`."""
         if self.sections:
             text = f"{of_sections(self.unfounded, self.sections)} not backed by a majority"
             causes = ", ".join(f"{loss} {number:,}" for loss, number in (self.by_cause or {}).items() if number)

@@ -102,7 +102,7 @@ def test_nothing_left_behind_is_worth_a_row() -> None:
     history.seen("n1", "deleted", 41).seen("n1", "blind", 1300)
     found = rows(history)
     assert found["keys"] == "none was left on a node without an owner"
-    assert found["quorum"] == "0 of 1 section (95 % upper bound 98 %) not backed by a majority"
+    assert found["quorum"] == "0 of 1 section (95 % upper bound for this run 98 %) not backed by a majority"
     assert "key loss" not in found
 
 

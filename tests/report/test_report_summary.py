@@ -39,7 +39,7 @@ def test_an_ordinary_run_fits_on_one_screen_and_says_everything() -> None:
     flat = words_of(text)
     for part in (
         "VALID — no promise broken by the lock in",
-        "95 % upper bound 0.",
+        "95 % upper bound for this run 0.",
         "5 × redis 7.0.15 in containers (images built from this machine's binaries), resource on redis 7.0.15, "
         "toxiproxy 2.12.0",
         "seed 7",
