@@ -35,7 +35,7 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     `says`: `can` claims that something is possible, so one run that shows it confirms it. `always` claims that
     something holds, so one run that does not show it refutes it. `mostly` claims a tendency, so a sign test over the
-    runs decides. `prediction`: what we expected before any run; None
+    runs of its loads decides. `prediction`: what we expected before any run; None
     where the documents disagree and we had no opinion. `remark`: what a reader has to know about the answer. `edge`:
     where it stops to hold, by its name in `harness/claims/edges.py`; the answer does not depend on it."""
 

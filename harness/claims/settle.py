@@ -132,8 +132,9 @@ def _rule(claim: Claim, tried: Sequence[Tried]) -> tuple[Answer, str]:
             f"{worst.trial.script} shows the opposite in {worst.contradicting} of "
             f"{plural(worst.supporting + worst.contradicting, 'run')}."
         )
-    if claim.says == "mostly":
-        return _tendency(supporting, contradicting)
+    if claim.says == "mostly":  # a script ends the same way each time, so its runs are no evidence of how often
+        drawn = [each for each in tests if each.is_random]
+        return _tendency(sum(t.supporting for t in drawn), sum(t.contradicting for t in drawn))
     if unknown := sum(each.unknown for each in tests):
         return "undecided", f"{plural(unknown, 'run')} ended unknown and must be made again."
     if not supporting + contradicting:
@@ -156,7 +157,7 @@ def _blind(control: Tried) -> str:
 
 
 def _tendency(supporting: int, contradicting: int) -> tuple[Answer, str]:
-    """By a one-sided sign test: would so many of the runs agree if either outcome were as likely?"""
+    """By a one-sided sign test in either direction: would so many runs agree if either outcome were as likely?"""
     runs = supporting + contradicting
     if not runs:
         return "undecided", "No run was judged."

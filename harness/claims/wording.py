@@ -25,7 +25,8 @@ INTRODUCTION: Final = (
     "What is possible has to be seen once. What always holds is refuted by one run. A script shows what can happen, "
     "not how often it does. That is for the loads: seconds of work by several clients, mostly under faults that are "
     "drawn from a seed. They yield a rate, or a cost as the median of the runs with the least and the most. "
-    "Where a claim is about a tendency, a sign test over the runs decides (one-sided, 5 %). Where a claim has an edge, "
+    "Where a claim is about a tendency, a sign test over the runs of its loads decides (5 % in either direction, each "
+    "claim by itself: with several such claims, one may be decided by chance). Where a claim has an edge, "
     "such as the time for which a node must stay down, the same load is played on both sides of it.",
     wording.METHOD,
 )

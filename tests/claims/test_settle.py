@@ -21,6 +21,11 @@ def tried(role: Role, held: int = 0, failed: int = 0, unknown: int = 0, missing:
     return Tried(Trial(f"{role}-experiment", role), "what it expects", held, failed, unknown, missing, ())
 
 
+def drawn(held: int = 0, failed: int = 0) -> Tried:
+    """Runs of a load, in which chance has a part."""
+    return Tried(Trial("partitions-and-delays"), "what it expects", held, failed, 0, 0, ())
+
+
 def settled(says: Says, *trials: Tried, prediction: Answer | None = None) -> Settled:
     claim = Claim(
         name="c",
@@ -114,14 +119,19 @@ def test_an_experiment_that_this_machine_cannot_play_leaves_its_claim_undecided(
     [(LEAST_LOADS, 0, "confirmed"), (0, LEAST_LOADS, "refuted"), (4, 1, "undecided"), (9, 1, "confirmed")],
 )
 def test_a_tendency_is_decided_by_a_sign_test(held: int, failed: int, answer: Answer) -> None:
-    assert settled("mostly", tried("supports", held=held, failed=failed), CONTROL).answer == answer
+    assert settled("mostly", drawn(held, failed), CONTROL).answer == answer
+
+
+def test_runs_of_a_script_say_nothing_about_a_tendency() -> None:
+    assert settled("mostly", drawn(4, 1), tried("supports", held=20), CONTROL).answer == "undecided"
+    assert settled("mostly", tried("supports", held=20), CONTROL).answer == "undecided"
 
 
 def test_a_tendency_that_chance_may_explain_says_how_many_runs_would_decide_it() -> None:
-    assert settled("mostly", tried("supports", held=4, failed=1), CONTROL).why == (
+    assert settled("mostly", drawn(4, 1), CONTROL).why == (
         "4 of 5 runs show it, which chance alone may do; about 13 runs would decide it if that share remains."
     )
-    even = settled("mostly", tried("supports", held=2, failed=2), CONTROL).why
+    even = settled("mostly", drawn(2, 2), CONTROL).why
     assert "more than 1,000 runs would decide it" in even
 
 

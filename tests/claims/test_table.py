@@ -33,6 +33,12 @@ def test_a_claim_has_a_control_and_something_that_is_controlled(claim: Claim) ->
 
 
 @ALL
+def test_a_claim_about_a_tendency_has_a_load_that_tests_it(claim: Claim) -> None:
+    tests = {trial.script for trial in claim.trials if trial.role != "control"}
+    assert claim.says != "mostly" or tests & LOADS.keys()
+
+
+@ALL
 def test_a_load_that_is_compared_with_another_comes_with_it(claim: Claim) -> None:
     scripts = {trial.script for trial in claim.trials}
     assert {LOADS[name].beside for name in scripts & LOADS.keys()} - {""} <= scripts
