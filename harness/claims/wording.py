@@ -22,7 +22,8 @@ INTRODUCTION: Final = (
     "does not know the script; it looks only at the recorded history. Next to each experiment runs a control: the same "
     "steps with the one thing changed on which the claim depends. A claim is decided only if its control showed what "
     "it must.",
-    "What is possible has to be seen once. What always holds is refuted by one run. A script shows what can happen, "
+    "What is possible has to be seen once. What always holds is refuted by one run; “confirmed” then means that no "
+    "experiment here broke it, not that none can. A script shows what can happen, "
     "not how often it does. That is for the loads: seconds of work by several clients, mostly under faults that are "
     "drawn from a seed. They yield a rate, or a cost as the median of the runs with the least and the most. "
     "Where a claim is about a tendency, a sign test over the runs of its loads decides (5 % in either direction, each "
