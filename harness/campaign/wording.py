@@ -13,7 +13,7 @@ METHOD: Final = (
     "The run is the unit of every interval and test, because what happens within one run is not independent. A rate is "
     "the mean of the runs' own rates. Its 95 % interval (Gaffke's bounds; Clopper and Pearson's where a run is one "
     "trial) is of the rate to be expected of a run like these. “At most” bounds the share of such runs in which it "
-    "happens at all."
+    "happens at all. Each interval holds by itself: of a hundred, five may miss."
 )
 """What every page says of its intervals."""
 

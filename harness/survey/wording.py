@@ -24,7 +24,8 @@ INTRODUCTION: Final = (
 READING: Final = (
     "✗ broken: in how many of the runs in which the promise was at stake. ✓ kept: at stake in "
     f"{ENOUGH} runs or more and never broken; the number is the share of such runs that may break it all the same "
-    "(the upper end of Clopper and Pearson's 95 % interval). ? not known: never at stake, or too seldom, or not clear."
+    "(the upper end of Clopper and Pearson's 95 % interval), over all faults; under one of them it may be more. "
+    "? not known: never at stake, or too seldom, or not clear."
 )
 
 NOT_TESTED: Final = (
