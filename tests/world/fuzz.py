@@ -22,6 +22,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 import msgspec
+import pyarrow as pa
 
 from harness.checkers.judge import judge
 from harness.config import RunConfig
@@ -96,14 +97,15 @@ def _leaves_late(run: Recorded) -> Recorded:
     return replace(run, sections=derive_sections(ops, run.ends, run.faults))
 
 
+def _misses_replies(run: Recorded) -> Recorded:
+    wire = run.wire()
+    assert wire is not None
+    place, none = wire.requests.schema.get_field_index("to_client_ns"), pa.nulls(len(wire.requests), pa.int64())
+    return replace(run, wire=lambda: replace(wire, requests=wire.requests.set_column(place, "to_client_ns", none)))
+
+
 def _witness_is_never_late(run: Recorded) -> Recorded:
     events = [msgspec.structs.replace(event, since_ns=event.since_ns and event.at_ns) for event in run.key_events()]
-    return replace(run, watched=Watched(*derive_holdings(events)), key_events=lambda: events)
-
-
-def _nodes_keep_everything(run: Recorded) -> Recorded:
-    began = {event.node: event for event in reversed(list(run.key_events())) if event.event == "watching"}
-    events = [e for e in run.key_events() if e.event not in ("blind", "watching", "seen") or e is began[e.node]]
     return replace(run, watched=Watched(*derive_holdings(events)), key_events=lambda: events)
 
 
@@ -113,11 +115,8 @@ WRONG: Final[Mapping[str, Callable[[Recorded], Recorded]]] = {
         _changed, column=lambda sections: sections["deadline_max_ns"], name="deadline_min_ns"
     ),
     "takes a client for inside until its release returns": _leaves_late,
-    "does not know when clients were killed": lambda run: replace(
-        run, ends=(), sections=derive_sections(run.ops, (), run.faults)
-    ),
     "takes the witness's times for the node's": _witness_is_never_late,
-    "takes a node for one that never forgets": _nodes_keep_everything,
+    "does not see which replies reached the client": _misses_replies,
 }
 """Judges with one deliberate mistake, by what it is: what each makes of the record."""
 

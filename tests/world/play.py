@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from fencepost.history import ClientEnd, Timeline, Write
 from fencepost.options import fields_of
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
+from harness.history.recorded import LinkTraffic
 from harness.loads import with_loads
 from harness.run.clients import STATES_OF
 from harness.run.player import Player
@@ -283,7 +285,14 @@ class Play:
             slot.cut_off()
         clock.sleep(0.3)
         history.timeline.end_ns = clock.now_ns
+        self._count_requests()
         self._read_resource()
+
+    def _count_requests(self) -> None:
+        """What went over each link, before the load and in it."""
+        sent = Counter((row["client"], row["node"], row["from_client_ns"] < self.start_ns) for row in self.history.rows)
+        links = [link for link in self.network.links if link[1] != RESOURCE]
+        self.history.traffic = [LinkTraffic(*link, sent[*link, True], sent[*link, False]) for link in links]
 
     def _read_resource(self) -> None:
         from msgspec.json import decode

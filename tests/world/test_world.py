@@ -97,3 +97,5 @@ def test_wrong_judges_are_exposed() -> None:
     said = fuzz.exposed(1)
     assert "takes a client for inside until its release returns" in said
     assert "takes the witness's times for the node's" in said
+    assert "does not see which replies reached the client" in said
+    assert len(fuzz.WRONG) == 5
