@@ -14,6 +14,7 @@ from harness.run.sealing import sealing
 from harness.store.manifest import SEALED, write_manifest
 from harness.store.run_folder import RunFolder
 from harness.store.seal import Seal
+from tests.golden import Golden
 from tests.judge.tampering import KINDS, a_line_without_an_end, tamper
 from tests.peers.comparison import DAMAGED, by_the_plain_judge
 from tests.peers.recorded import unpack, with_manifest
@@ -55,15 +56,13 @@ def test_a_changed_digit_does_not_convict_a_correct_lock(killed: RunFolder) -> N
     assert by_the_plain_judge(killed.path) == DAMAGED
 
 
-def test_without_a_seal_a_changed_digit_is_judged_and_said_to_be_possible(killed: RunFolder) -> None:
+def test_without_a_seal_a_changed_digit_is_judged_and_said_to_be_possible(killed: RunFolder, golden: Golden) -> None:
     """As in a run that an older fencepost was making."""
     make_two_meet(killed)
     run, verdict = judge_folder(killed)
     assert verdict.verdict == "violation"
     assert any("no manifest.json" in reason for reason in verdict.unknown)
-    assert record(run) == [
-        "broken off, so no manifest vouches for it: a file that was changed since then may go unnoticed"
-    ]
+    golden("\n".join(record(run)))
 
 
 @pytest.mark.parametrize("seed", [number for number, kind in enumerate(KINDS) if kind is not a_line_without_an_end])
@@ -76,7 +75,7 @@ def test_damage_to_what_was_sealed_is_called_damage_and_the_file_is_named(killed
     assert damaged.name in str(raised.value) or how == "swap two logs", (how, str(raised.value))
 
 
-def test_what_came_after_the_seal_is_judged(killed: RunFolder) -> None:
+def test_what_came_after_the_seal_is_judged(killed: RunFolder, golden: Golden) -> None:
     log = killed.client_log("c7", 1)
     text = log.read_text()
     log.write_text("".join(text.splitlines(keepends=True)[:10]) + '{"f":"acqu')
@@ -84,7 +83,7 @@ def test_what_came_after_the_seal_is_judged(killed: RunFolder) -> None:
     log.write_text(text)
     run, verdict = judge_folder(killed)
     assert verdict.verdict == "unknown"
-    assert record(run) == ["broken off: what was changed since then in its last moment may go unnoticed"]
+    golden("\n".join(record(run)))
 
 
 def test_a_seal_that_was_renewed_is_that_of_all_that_there_is(killed: RunFolder) -> None:

@@ -7,12 +7,13 @@ from harness.checkers.liveness import NO_RECOVERY
 from harness.checkers.updates import LOST_UPDATE
 from harness.report import wording
 from harness.verdict import Outcome, Verdict
+from tests.golden import Golden
 
 
-def test_the_headline_of_a_violation_names_the_lock_first() -> None:
+def test_the_headline_of_a_violation_names_the_lock_first(golden: Golden) -> None:
     client, lock = OVERLAP.found("client", "2 overlaps", 2, ()), OVERLAP.found("lock", "1 overlap", 1, ())
     verdict = Verdict("violation", "exclusion", (client, lock), (), {})
-    assert wording.headline(verdict) == ("VIOLATION", "the lock is to blame: 1 overlap (and 1 more finding)")
+    golden("\n".join(wording.headline(verdict)))
 
 
 OVERLAPS = exclusion.Figures(1234, {"lock": 0, "client": 2, "undecided": 0}, 2, 1.5)
@@ -22,27 +23,24 @@ STUCK = NO_RECOVERY.found("lock", "no client acquired", 1, ())
 MISSED = FAULT_MISSED.found("harness", "1 of 9 faults was not seen to take", 1, ())
 
 
-def test_the_headline_of_a_valid_run_says_what_else_was_broken() -> None:
+def test_the_headline_of_a_valid_run_says_what_else_was_broken(golden: Golden) -> None:
     verdict = Verdict("valid", "lease", (BY_A_CLIENT, STUCK), (), {"exclusion": OVERLAPS})
-    assert wording.headline(verdict) == (
-        "VALID",
-        "no overlap blamed on the lock in 1,234 sections, but no client acquired; 2 overlaps",
-    )
+    golden("\n".join(wording.headline(verdict)))
 
 
-def test_the_headline_of_a_valid_run_says_first_that_data_were_lost() -> None:
+def test_the_headline_of_a_valid_run_says_first_that_data_were_lost(golden: Golden) -> None:
     verdict = Verdict("valid", "lease", (BY_A_CLIENT, STUCK, LOST), (), {"exclusion": OVERLAPS})
-    assert wording.headline(verdict)[1].endswith("in 1,234 sections, but 24 of 137 updates were lost")
+    golden(wording.headline(verdict)[1])
 
 
-def test_the_headline_of_an_unknown_run_says_that_data_were_lost() -> None:
+def test_the_headline_of_an_unknown_run_says_that_data_were_lost(golden: Golden) -> None:
     verdict = Verdict("unknown", "lease", (LOST,), ("too few faults",), {"exclusion": OVERLAPS})
-    assert wording.headline(verdict) == ("UNKNOWN", "too few faults, but 24 of 137 updates were lost")
+    golden("\n".join(wording.headline(verdict)))
 
 
-def test_what_breaks_no_promise_is_not_in_the_headline() -> None:
+def test_what_breaks_no_promise_is_not_in_the_headline(golden: Golden) -> None:
     verdict = Verdict("valid", "lease", (MISSED,), (), {"exclusion": OVERLAPS})
-    assert wording.headline(verdict) == ("VALID", "no overlap blamed on the lock in 1,234 sections")
+    golden("\n".join(wording.headline(verdict)))
 
 
 def test_each_promise_is_named_with_how_it_came_out() -> None:
@@ -72,8 +70,8 @@ def test_an_unknown_verdict_says_why() -> None:
     assert wording.headline(verdict) == ("UNKNOWN", "nobody acquired; no fault was seen")
 
 
-def test_an_example_names_eight_of_many() -> None:
-    assert wording.example({"clients": tuple("abcdefgh")}) == "clients a and b and c and d and e and f and g and h"
+def test_an_example_names_eight_of_many(golden: Golden) -> None:
+    golden(wording.example({"clients": tuple("abcdefgh")}))
     assert wording.example({"clients": tuple("abcdefghij")}).endswith("g and h and 2 more")
 
 
@@ -82,7 +80,6 @@ def test_an_example_cuts_a_long_text_short() -> None:
     assert wording.example({"what": "x" * 201}) == f"what {'x' * 199}…"
 
 
-def test_an_example_reads_like_a_sentence() -> None:
+def test_an_example_reads_like_a_sentence(golden: Golden) -> None:
     side = {"client": "c1", "life": 1, "section": 4, "start_ms": 1200.0, "end_ms": 1274.5}
-    text = wording.example({"key": "k1", "at_ms": 1234.56, "earlier": side})
-    assert text == "key k1 · at 1,234.6 ms · earlier c1 in section 4 (1,200.0 to 1,274.5 ms)"
+    golden(wording.example({"key": "k1", "at_ms": 1234.56, "earlier": side}))
