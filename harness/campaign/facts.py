@@ -98,9 +98,6 @@ def done(campaign: Campaign, lines: Sequence[RunLine], configs: Mapping[str, Run
             f"a small write reach it (fsync): {milliseconds(median(p50))} in the middle ({milliseconds(p50[0])} to "
             f"{milliseconds(p50[-1])} over {plural(len(fsyncs), 'run')}), p99 {milliseconds(median(p99))}."
         )
-    revisions = sorted({line.revision for line in finished if line.revision})
-    if len(revisions) > 1:
-        paragraphs.append(f"The runs were made by different revisions of the program: {', '.join(revisions)}.")
     return paragraphs
 
 
