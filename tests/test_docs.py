@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("cluster", "fencepost", "harness", "nemesis", "workloads")
 FOLDERS = (*PACKAGES, "benchmarks", "docs", "examples", "pytest_plugin", "results", "tests", "tools")
 GENERATED = tuple(
-    f"results/{name}" for name in ("runs", "mutants", "scripts", "reports/NAME", "claims", "survey", "nightly")
+    f"results/{name}"
+    for name in ("runs", "mutants", "scripts", "reports/NAME", "studies/NAME", "claims", "survey", "nightly")
 )
 """Folders that exist only after a command has written them."""
 INVENTED = ("my_lock.py", "my_experiments.py", "FILE.py")
