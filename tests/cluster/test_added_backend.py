@@ -38,7 +38,7 @@ def test_a_run_on_a_toy_backend_says_where_it_was_and_leaves_nothing(
 ) -> None:
     code, out, run = spared(tmp_path, [*runs.short_run("--nemesis", "crash:restart-delay=100ms"), *NAMED])
     assert code == 0, out
-    assert "in the open, 3 clients of redlock" in " ".join(out.split()), "before it starts"
+    assert " in the open, 3 clients" in " ".join(out.split()), "before it starts"
     environment = json.loads((run.path / "environment.json").read_text())
     assert environment["cluster"]["backend"] == "open"
     assert environment["isolation"] == {"by": "passwords"}
@@ -52,7 +52,8 @@ def test_a_run_on_a_toy_backend_says_where_it_was_and_leaves_nothing(
     code, out, err = runs.fencepost(tmp_path, "analyze", str(run.path))
     assert code == 0, out + err
     code, _, err = runs.fencepost(tmp_path, *runs.short_run(), *NAMED)
-    assert (code, err) == (254, "fencepost: --cluster: 'open' is not one of auto, process, docker\n")
+    assert (code, err.count("\n")) == (254, 1)
+    assert "'open' is not one of auto, process" in err
 
 
 def test_what_a_killed_run_had_in_a_toy_backend_is_removed(places: Path, tmp_path: Path) -> None:
