@@ -2,8 +2,10 @@
 
     python benchmarks/coverage.py [CAMPAIGNS]
 
-Draws campaigns of which the true rate is known, and prints a table in Markdown: for each method the share of its
-nominal 95 % intervals that contain that rate, and their mean width in percentage points.
+Draws campaigns of which the true rate is known, and prints two tables in Markdown. The first has for each method the
+share of its nominal 95 % intervals that contain that rate, and their mean width in percentage points. The second
+compares two cells that have the same rate: how often a test at 5 % says that they differ, and how often the interval of
+the difference contains zero.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
-from harness.campaign.statistics import Count, rate_of
+from harness.campaign.statistics import Count, difference, paired, rate_of
 
 Ends = tuple[float, float]
 
@@ -119,6 +121,31 @@ def measured(campaigns: Sequence[Sequence[Count]], method: Callable[[Sequence[Co
     return f"{100 * held:.0f} % ({100 * (ends[:, 1] - ends[:, 0]).mean():.0f})"
 
 
+def fisher(first: Sequence[Count], second: Sequence[Count]) -> float:
+    """Of all trials, as if each were independent of the others."""
+    table = [[sum(e for e, _ in counts), sum(n - e for e, n in counts)] for counts in (first, second)]
+    return float(stats.fisher_exact(np.array(table)).pvalue)
+
+
+def compared(times: int) -> None:
+    print(
+        "| runs of each | true rate | correlation | Fisher, as independent | by run | by seed | zero in the interval |"
+    )
+    print("|---" * 7 + "|")
+    draw = np.random.default_rng(2)
+    for runs, true_rate, clustering in product(RUNS, (0.05, 0.3), CLUSTERING):
+        false_alarms, holds = np.zeros(3), 0
+        for _ in range(times):
+            first, second = (drawn(draw, runs, true_rate, clustering) for _ in range(2))
+            found = difference(first, second)
+            assert found is not None
+            p_values = fisher(first, second), found.p, paired(zip(first, second, strict=True))
+            false_alarms += np.array(p_values) <= 0.05
+            holds += found.low <= 0 <= found.high
+        shares = " | ".join(f"{100 * share:.0f} %" for share in (*(false_alarms / times), holds / times))
+        print(f"| {runs} | {100 * true_rate:g} % | {clustering} | {shares} |", flush=True)
+
+
 def main(times: int) -> None:
     print(f"| runs | true rate | correlation | {' | '.join(METHODS)} |")
     print("|---" * (3 + len(METHODS)) + "|")
@@ -127,6 +154,8 @@ def main(times: int) -> None:
         campaigns = [drawn(draw, runs, true_rate, clustering) for _ in range(times)]
         cells = [measured(campaigns, method, true_rate) for method in METHODS.values()]
         print(f"| {runs} | {100 * true_rate:g} % | {clustering} | {' | '.join(cells)} |", flush=True)
+    print()
+    compared(times)
 
 
 if __name__ == "__main__":
