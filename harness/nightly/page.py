@@ -22,6 +22,10 @@ _NIGHTS_SHOWN: Final = 30
 _WIDTH, _HEIGHT = 120, 26
 _TONES: Final = {"red": "violation", "unfinished": "unknown", "green": "valid"}
 _TONIGHT: Final = ("lock", "servers", "", "runs with a violation", "sections/s", "first finding after")
+_RATES: Final = (
+    f"{wording.METHOD} A seed that failed the night before is played again, so a lock that failed then is shown with a "
+    "higher rate than new seeds would give."
+)
 _TREND: Final = ("lock", "servers", "violations", "share of violations", "sections/s", "first finding after")
 
 
@@ -65,6 +69,8 @@ def document_of(played: Played, nights: Sequence[Night]) -> StudyDocument | None
             Bullets(news),
             Heading("Tonight"),
             DataTable(_TONIGHT, [_row(each) for each in tonight.played]),
+            Paragraph(_RATES, "hint"),
+            Paragraph(wording.METHOD, "hint"),
             Heading("Night by night"),
             Paragraph(
                 f"From {shown[0].date} to {shown[-1].date}. Each curve begins at zero; a lock is not played every "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from html import unescape
 from pathlib import Path
 from typing import Any
 
+from harness.campaign import wording
 from harness.campaign.folder import RunLine
 from harness.campaign.to_html import html
 from harness.nightly.changes import changes
@@ -118,3 +120,9 @@ def test_hostile_names_are_text_on_the_page() -> None:
     shown = html(document)
     assert shown.count("<script") == 1, "our own"
     assert "5.0 ms" in shown
+
+
+def test_the_page_names_the_method_of_its_intervals() -> None:
+    document = document_of(made.played(None, []), [night("1", played("a"))])
+    assert document is not None
+    assert wording.METHOD in unescape(html(document))
