@@ -167,7 +167,7 @@ def _read_watched(folder: RunFolder) -> Watched | None:
 
 
 def _unwatchable(environment: Mapping[str, Any]) -> str | None:
-    """The name of the nodes' server if it has no key events."""
+    """The name of the nodes' server if it has no key events; older runs do not say, and theirs had them."""
     cluster = environment.get("cluster")
     if not isinstance(cluster, Mapping) or cluster.get("key_events", True):
         return None
@@ -185,6 +185,6 @@ def _acquire_limit_ms(environment: Mapping[str, Any]) -> float | None:
 
 
 def _lock_has_process(environment: Mapping[str, Any]) -> bool:
-    """Whether the lock is, or may be, a process of its own, or has some."""
+    """Whether the lock is, or may be, a process of its own, or has some; older runs say at least by which command."""
     lock = environment.get("lock")
     return not isinstance(lock, Mapping) or "command" in lock or "processes" in lock
