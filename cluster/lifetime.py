@@ -87,13 +87,15 @@ class RunState(StateFolder):
             with parent_locked(parent):
                 try:
                     folder.mkdir(mode=0o700)
+                    if site is not None:
+                        (folder / _SITE_NAME).write_text(site.encode())
                 except OSError as error:
+                    if not isinstance(error, FileExistsError):
+                        shutil.rmtree(folder, ignore_errors=True)
                     raise BrokenEnvironmentError(
                         f"the run's temporary folder, {folder}, cannot be made: {error.strerror}; make room, or set "
                         "TMPDIR"
                     ) from error
-                if site is not None:
-                    (folder / _SITE_NAME).write_text(site.encode())
                 lock = _open_lock(folder)
                 fcntl.flock(lock, fcntl.LOCK_EX)  # at most someone's `is_alive` holds it, for a moment
         except BaseException:

@@ -196,7 +196,8 @@ def test_every_option_exists(document: Path) -> None:
     commands = re.findall(r"^ +([a-z]+)  ", help_of(), re.MULTILINE)
     known = {option for command in commands for option in OPTION.findall(help_of(command))}
     known |= set(OPTION.findall((ROOT / "pytest_plugin/pytest_fencepost/plugin.py").read_text()))
-    known |= set(OPTION.findall((ROOT / "tests/conftest.py").read_text()))
+    for plugin in ("tests/conftest.py", "tests/golden.py"):
+        known |= set(OPTION.findall((ROOT / plugin).read_text()))
     for benchmark in BENCHMARK.findall(code):
         known |= set(OPTION.findall((ROOT / benchmark).read_text()))
     absent += [option for option in OPTION.findall(COMMAND.sub("", code)) if option not in known]

@@ -12,7 +12,7 @@ import pandas as pd
 import psutil
 import pytest
 
-from cluster import backend
+from cluster import base_cluster
 from cluster.address import Address
 from cluster.base import Cut, Slices
 from cluster.lifetime import RunState
@@ -101,7 +101,7 @@ def test_a_flood_fills_no_disk_and_is_not_held_up(
     tmp_path: Path, state: RunState, dial: Callable[[Address], Dialled], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = 1 << 20
-    monkeypatch.setattr(backend, "MOST_BYTES", limit)
+    monkeypatch.setattr(base_cluster, "MOST_BYTES", limit)
     cluster = ProcessCluster(spec_of(["n1"], ["c1"]), state, tmp_path / "logs", tmp_path / "wire")
     try:
         cluster.start()

@@ -70,9 +70,11 @@ def test_a_lock_that_does_not_log_in_is_told_so(tmp_path: Path, where: Where, ex
 
 # Keeps the request for the test, and says it to whoever listens.
 TALKATIVE = """
-import json, sys
+import json, os, sys
 line = sys.stdin.readline()
-open(sys.argv[1], "w").write(line)
+mine = f"{sys.argv[1]}.{os.getpid()}"
+open(mine, "w").write(line)
+os.replace(mine, sys.argv[1])
 said = "x" * int(sys.argv[2]) + line
 sys.stderr.write(said + "\\n")
 sys.stderr.flush()

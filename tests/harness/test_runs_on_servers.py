@@ -31,8 +31,8 @@ def test_nodes_and_resource_run_on_different_servers(nodes: str, resource: str, 
     cluster = json.loads((folder / "environment.json").read_text())["cluster"]
     assert [cluster[part]["name"] for part in ("server", "resource_server")] == [nodes, resource]
     of_nodes, of_resource = (f"{name} {find_server(name).version}" for name in (nodes, resource))
-    how = {"process": "processes", "docker": "containers"}[backend]
-    assert f"5 × {of_nodes} as {how}, resource on {of_resource}, 3 clients" in said
+    how = {"process": "as processes", "docker": "in containers"}[backend]
+    assert f"5 × {of_nodes} {how}, resource on {of_resource}, 3 clients" in said
     assert f"resource on {of_resource}" in (folder / "report.html").read_text()
     assert f"resource on {resource} {cluster['resource_server']['version']}" in said
     assert "none was left on a node without an owner" in said or "without an owner on a node" in said, "watched"

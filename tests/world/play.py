@@ -19,7 +19,7 @@ from fencepost.history import ClientEnd, Timeline, Write
 from fencepost.options import fields_of
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
-from harness.history.recorded import LinkTraffic
+from harness.history.run_tables import LinkTraffic
 from harness.loads import with_loads
 from harness.run.clients import STATES_OF
 from harness.run.player import Player
