@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import time
 import zipfile
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -233,8 +232,9 @@ def test_no_other_folder_is_a_run(name: str, served: Served) -> None:
 
 
 def settle(path: Path, at_s: float = 1) -> None:
-    """As if nothing had changed in this run's folder since then."""
-    for each in sorted(path.rglob("*"), reverse=True):
+    """As if nothing had changed in this run's folder since then. The manifest comes last, as in a run: what has changed
+    after it, be it by a tick of the file system's clock, is read."""
+    for each in sorted(path.rglob("*"), key=lambda each: (each.name == "manifest.json", each)):
         os.utime(each, (at_s - 0.5, at_s - 0.5))  # a record is older than its verdict
     for each in (path / "verdict.json", path):
         os.utime(each, (at_s, at_s))
@@ -319,8 +319,7 @@ def test_of_many_runs_nobody_knows_the_first_page_reads_the_newest_and_the_other
     index = Index(results, kept)
     opened = counted_reads(monkeypatch, tmp_path)
     runs = index.runs(most=ON_A_PAGE)
-    first = Counter(path.parent.name for path in opened[: 4 * ON_A_PAGE])  # a thread reads the others from now on
-    assert first == Counter({f"20990101T000000.{number:06}Z-run": 4 for number in range(60, ON_A_PAGE + 60)})
+    assert len(opened) == 4 * ON_A_PAGE
     assert [run.verdict for run in runs] == ["unknown"] * ON_A_PAGE + [UNREAD] * 60
     page = list_page("/token/", results, runs, RunFilter())
     assert page.count("redlock, partition") == ON_A_PAGE
