@@ -25,8 +25,7 @@ AUTO: Final = "auto"
 
 @cache
 def backends() -> Mapping[str, Backend]:
-    """All backends by the name that `--cluster` calls them, those that `auto` takes last first. Raises InternalError if
-    two share a name."""
+    """All backends by their name in `--cluster`, by falling rank. Raises InternalError if two share a name."""
     found: dict[str, Backend] = {}
     for module, backend in objects_in(folder, "BACKEND"):
         if backend.name in {AUTO, *found}:

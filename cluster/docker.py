@@ -71,7 +71,7 @@ class DockerCluster(BaseCluster[ContainerNode]):
         super().__init__(spec, state, log_dir, wire)
         self._prefix = f"fencepost-{state.run_id}"
         self._labels = {RUN_LABEL: state.run_id, STATE_LABEL: str(state.path), OWNER_LABEL: this_owner()}
-        site = state.site  # read now, because somebody may delete the folder
+        site = state.site  # read now: the folder may be deleted during the run
         self._known = None if site is None else Engine.of(site)
         self._client: DockerClient | None = None
         self._proxy_image: Image | None = None

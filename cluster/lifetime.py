@@ -82,7 +82,7 @@ class RunState(StateFolder):
         parent = checked_parent(parent)
         run_id = run_id or f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
         folder = parent / run_id
-        reaper = Reaper.start(folder, site)  # first, so that there is no moment at which nobody would clean up
+        reaper = Reaper.start(folder, site)  # first, so that what follows is always cleaned up
         try:
             with parent_locked(parent):
                 try:

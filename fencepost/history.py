@@ -193,12 +193,12 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def hit_clients(self) -> frozenset[str]:
-        """Those whose links, processes or clocks it changed."""
+        """The clients whose links, processes or clocks it changed."""
         return frozenset((*(client for client, _ in self.links), *self._named("client")))
 
     @property
     def halted_clients(self) -> Names:
-        """Those that did nothing at all."""
+        """The clients that it stopped: they did nothing at all."""
         return self._named("client", halts=True)
 
     def on_users(self, users: Callable[[str], Names]) -> Self:

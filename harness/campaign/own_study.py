@@ -18,8 +18,8 @@ T = TypeVar("T")
 
 
 def read_study(file: Path, report: Path | None, seeds: int | None, common: Mapping[str, str]) -> Study[Any]:
-    """`seeds`: of each cell, if not those that the study says; `common`: options for all of its runs. Raises
-    UsageError; what is returned does so, too, when a function of the file fails."""
+    """The study of this file. `seeds`: how many runs of each cell, in place of the study's own number; `common`:
+    options for all runs. Raises UsageError; so does the study when a function of the file fails."""
     if kind_of(file) != "file":
         raise UsageError(f"{file}: there is no such file")
     with user_code(str(file), f"{file} cannot be read"):

@@ -64,9 +64,9 @@ _HOW_TO_READ: Final = (
         Strong("Node outage."),
         " A time at which one or more servers went down with what they had in memory. ",
         Strong("Opportunity."),
-        " A node outage that could matter: a majority of the servers held the key right before, and without those that "
-        "went down no longer did. Either counts as hit if a second client was let in after it while a first one held "
-        "the lock, by the lock's fault; several overlaps count once.",
+        " A node outage that could matter: a majority of the servers held the key right before it, and those of them "
+        "that stayed up were no majority. Either counts as hit if a second client was let in after it while a first "
+        "one held the lock, by the lock's fault; several overlaps count once.",
     ),
     (
         Strong("Rate."),

@@ -24,7 +24,7 @@ How = Literal["down", "hung"]
 
 class MinorityOutage(msgspec.Struct, frozen=True):
     """A time in which certainly one node or more, but not too many for a majority, was down or hung. `grants`: in this
-    time. `longest_idle_ms`: the longest part of it in which nobody was inside."""
+    time. `longest_idle_ms`: the longest part of it in which no client was inside."""
 
     how: How
     lasted_ms: float

@@ -28,7 +28,7 @@ _LINKS: Final[Mapping[Belongs | None, int]] = {"exclusion": 1, "liveness": 1, "d
 
 
 class OneCause(NamedTuple):
-    """A finding that follows from no other, and those that follow from it, the earliest first."""
+    """A finding that follows from no other, with its consequences, the earliest first."""
 
     finding: Finding
     consequences: tuple[Finding, ...] = ()

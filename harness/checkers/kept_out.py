@@ -4,7 +4,7 @@ A client that tries without success is nobody's fault while somebody else is ins
 reach a majority of the nodes. But a lock is there to be acquired:
 
 - `no-way-in`: a client tried all the time, and for `LEAST_TIMES` lease times, as many times the longest that the lock
-  allows an acquire beyond the time that it is told to wait, and `LEAST_MS`, nobody was inside and nobody got in. Any
+  allows an acquire beyond the time that it is told to wait, and `LEAST_MS`, no client was inside and none got in. Any
   key that a former holder left had expired by then, and there was time for several rounds.
 - `starved-client`: a client tried in vain for `STARVED_TTLS` lease times, and others got in so often that chance does
   not explain it.
@@ -73,7 +73,7 @@ class _Wait(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """A time in which nobody was inside and nobody got in. `clients`: who tried all the time."""
+    """A time in which no client was inside and none got in. `clients`: those that tried all the time."""
 
     key: str
     since_ns: int
@@ -171,7 +171,7 @@ def _taken(run: Recorded, key: str, deaf: Iterable[tuple[int, int]]) -> tuple[In
 
 
 def _free(wait: _Wait, starts: Ints, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The parts of a wait in which nobody was inside and nobody got in."""
+    """The parts of a wait in which no client was inside and none got in."""
     at = wait.since_ns
     for began, done in taken:
         yield at, min(began, wait.until_ns)
@@ -242,8 +242,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     stuck = obstacle.kind == "split votes" and obstacle.nodes
     clients = [printable(str(client)) for client in example["clients"]]
     return Told(
-        f"For {lasting(float(example['for_ms']) * 1e6)} from +{float(example['at_ms']):,.1f} ms on, nobody was inside "
-        f"{printable(str(example['key']))} and nobody got in, although {listed(clients)} tried and could reach a "
+        f"For {lasting(float(example['for_ms']) * 1e6)} from +{float(example['at_ms']):,.1f} ms on, no client was "
+        f"inside {printable(str(example['key']))} and none got in, although {listed(clients)} tried and could reach a "
         f"majority of the nodes: {in_words(obstacle)}.",
         cause="stuck keys" if stuck else _CAUSES.get(obstacle.kind, "unknown"),
     )

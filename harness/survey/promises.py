@@ -40,7 +40,7 @@ class Evidence:
         return self.figures.faults_observed > 0
 
     def outages(self, how: Outage) -> list[float]:
-        """How long nobody was inside in each outage that is long enough, in ms."""
+        """How long no client was inside in each outage that is long enough, in ms."""
         return [
             outage.longest_idle_ms
             for outage in self.stakes.outages
@@ -128,7 +128,7 @@ def _survived(how: Outage) -> tuple[Callable[[Evidence], bool], Callable[[Eviden
             return ""
         limit_ms = evidence.stakes.acquire_limit_ms
         allowed = f", and the library allows an acquire {limit_ms / 1e3:g} s" if limit_ms else ""
-        return f"nobody was inside for {idle_ms / 1e3:.1f} s{allowed}"
+        return f"no client was inside for {idle_ms / 1e3:.1f} s{allowed}"
 
     return at_stake, doubt
 
@@ -223,8 +223,8 @@ PROMISES: Final = (
         name="minority",
         title="works with a minority down",
         says="While one server of five is down, clients go on getting the lock.",
-        counts="One server was down for three TTLs or longer, and nothing else was wrong. If nobody was inside for so "
-        "long meanwhile, the run does not count as kept.",
+        counts="One server was down for three TTLs or longer, and nothing else was wrong. If no client was inside for "
+        "so long meanwhile, the run does not count as kept.",
         kinds=frozenset({_NO_WAY_IN}),
         at_stake=_DOWN[0],
         cannot=_has_one_server,
@@ -234,8 +234,8 @@ PROMISES: Final = (
         name="hung",
         title="survives a hung node",
         says="While one server of five hangs, clients go on getting the lock.",
-        counts="One server hung for three TTLs or longer, and nothing else was wrong. If nobody was inside for so long "
-        "meanwhile, the run does not count as kept.",
+        counts="One server hung for three TTLs or longer, and nothing else was wrong. If no client was inside for so "
+        "long meanwhile, the run does not count as kept.",
         kinds=frozenset({_NO_WAY_IN}),
         at_stake=_HUNG[0],
         cannot=_has_one_server,
