@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from cluster.ports import Ports
 from cluster.programs import find_server
 from workloads.base import NodeAddress
 
+_PORTS: Final = Ports()
+
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that is ours until the tests end. Of the kernel's ephemeral range another process could get it while its
+    server is down, and a client that dials it could end up connected to itself."""
+    (port,) = _PORTS.take(1)
+    return port
 
 
 def redis_at(host: str, port: int) -> NodeAddress:

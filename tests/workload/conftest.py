@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from cluster.programs import find_server
+from tests.locks.conftest import free_port
 from workloads.redis_resource import RedisResource
 
 
@@ -17,9 +17,7 @@ from workloads.redis_resource import RedisResource
 def redis_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """A real redis-server with fsync=always, as the resource is."""
     folder: Path = tmp_path_factory.mktemp("resource")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
+    port = free_port()
     arguments = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
     policy = ["--save", "", "--appendonly", "yes", "--appendfsync", "always"]
     server = subprocess.Popen([find_server("redis").path, *arguments, *policy], stdout=subprocess.DEVNULL)
