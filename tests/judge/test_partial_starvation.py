@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from scipy.special import bdtr
 
-from harness.checkers.partial_starvation import CHANCE, Figures, check
+from harness.checkers.partial_starvation import CHANCE, Figures, at_most, check
 from tests.golden import Golden
 from tests.judge.histories import History, ms
 
@@ -52,6 +52,15 @@ def test_the_number_of_clients_that_are_looked_at_is_taken_into_account() -> Non
     least = next(n for n in range(400) if 3 * bdtr(0, n, 0.125) < CHANCE)
     assert check(passed(least).recorded()).findings != ()
     assert check(passed(least - 1).recorded()).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "chance"),
+    [(0, 1, 0.1), (3, 40, 0.125), (5, 5, 0.3), (50, 1000, 0.125), (900, 10**5, 0.0125)],
+)
+def test_how_probable_so_few_successes_are(successes: int, trials: int, chance: float) -> None:
+    assert at_most(successes, trials, chance) == pytest.approx(bdtr(successes, trials, chance), rel=1e-9)
+    assert at_most(successes, trials, chance) <= 1
 
 
 def test_whoever_got_in_now_and_then_was_not_starved() -> None:
