@@ -7,7 +7,7 @@ from threading import Timer
 
 import pytest
 
-from cluster import resp
+from cluster import probe, resp
 from cluster.probe import MARK_PREFIX, probe_links
 from cluster.process import ProcessCluster
 from tests.cluster.conftest import MakeCluster
@@ -16,7 +16,10 @@ LONG_MS = 2_000
 """For a probe that has to see an answer or a refusal, however busy the machine is."""
 
 
-def test_many_hanging_links_take_one_timeout_together(make_cluster: MakeCluster) -> None:
+def test_many_hanging_links_take_one_timeout_together(
+    make_cluster: MakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "_DIRECT_TIMEOUT_MS", LONG_MS)
     cluster = make_cluster(nodes=2, clients=8)
     for link in cluster.links.values():
         link.cut("f1", "drop", "both")

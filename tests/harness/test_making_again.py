@@ -16,15 +16,15 @@ from tests.harness import runs
 from tests.harness.second_tries import caught, first_that_counts, script
 
 THREE_FAULTS = """{"schema_version":1,"seed":7,"spec":"pause","topology":{"clients":["c1","c2","c3"],\
-"nodes":["n1","n2","n3"],"ttl_ms":300},"duration_ms":2000,"faults":[
+"nodes":["n1","n2","n3"],"ttl_ms":600},"duration_ms":2500,"faults":[
 {"id":"f1","at_ms":50,"duration_ms":50,"nemesis":"crash","fault":{"nodes":["n1"]}},
 {"id":"f2","at_ms":150,"duration_ms":50,"nemesis":"latency","fault":{"kind":"delay","targets":"one-client",\
 "direction":"both","links":[["c1","n2"]],"delay_ms":20}},
-{"id":"f3","at_ms":1100,"duration_ms":700,"nemesis":"pause","fault":{"inside":true,"clients":["c1","c2","c3"]}}
+{"id":"f3","at_ms":1100,"duration_ms":1100,"nemesis":"pause","fault":{"inside":true,"clients":["c1","c2","c3"]}}
 ]}
 """
-SMALL = ["--clients", "3", "--nodes", "3", "--ttl", "300ms", "--duration", "2s", "--recovery", "300ms"]
-TOPOLOGY = Topology(("c1", "c2", "c3"), ("n1", "n2", "n3"), 300)
+SMALL = ["--clients", "3", "--nodes", "3", "--ttl", "600ms", "--duration", "2500ms", "--recovery", "300ms"]
+TOPOLOGY = Topology(("c1", "c2", "c3"), ("n1", "n2", "n3"), 600)
 
 
 @pytest.fixture(scope="module")

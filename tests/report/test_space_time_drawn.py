@@ -6,6 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 
 import pytest
@@ -79,10 +80,14 @@ PICTURES = {
 }
 
 
+@cache
+def named(name: str) -> Picture:
+    return PICTURES[name]()
+
+
 @pytest.fixture(params=PICTURES)
 def drawn(request: pytest.FixtureRequest) -> Picture:
-    made: Picture = PICTURES[request.param]()
-    return made
+    return named(request.param)
 
 
 def elements(text: str, name: str) -> list[ET.Element]:
@@ -121,14 +126,14 @@ def test_the_text_is_never_longer_or_wider_than_it_may_be(drawn: Picture) -> Non
 
 
 def test_what_the_text_has_no_room_for_is_counted(golden: Golden) -> None:
-    made = PICTURES["thousands"]()
+    made = named("thousands")
     (line,) = (line for line in text_picture(made) if "not drawn" in line)
     golden(line)
 
 
 def test_each_character_of_the_text_has_an_ascii_form_of_one_character() -> None:
     ascii_forms.register()
-    lines = [line for name in ("taken away", "no replies", "late") for line in text_picture(PICTURES[name]())]
+    lines = [line for name in ("taken away", "no replies", "late") for line in text_picture(named(name))]
     for line in lines:
         plain = line.encode("ascii", ascii_forms.ERRORS).decode()
         assert len(plain) == len(line), plain
