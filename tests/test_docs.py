@@ -61,6 +61,7 @@ SOURCES = sorted(
 )
 
 
+@cache
 def prose_of(path: Path) -> str:
     """A document, or the docstrings and comments of a module."""
     text = path.read_text()
@@ -77,6 +78,7 @@ def prose_of(path: Path) -> str:
     return "\n".join((*strings, *comments))
 
 
+@cache
 def code_in(path: Path) -> str:
     """What is set as code: blocks and spans of a document, spans of docstrings and comments."""
     prose = prose_of(path)
