@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final, Literal, TypedDict
 
 from cluster.owner import Owner
-from cluster.waiting import VERB_LIMIT_S, becomes_true
+from cluster.process_tree import tree_of
+from cluster.waiting import VERB_LIMIT_S, becomes_true, is_readable
 from fencepost.errors import BrokenEnvironmentError
 
 _STAT_BYTES: Final = 512
@@ -89,12 +90,20 @@ def _path_of(descriptor: int) -> str:
 
 def end_child(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL to a child of `spawn`, stopped or not, and to its own children (a server that writes a snapshot has one,
-    which would go on), and wait for the child's end. Does nothing if it has ended.
+    which would go on; one with a process for each connection could not start again before they have ended), and wait
+    for the end of all. Does nothing if it has ended.
 
-    Raises BrokenEnvironmentError if it does not end."""
+    Raises BrokenEnvironmentError if one does not end."""
     if process.poll() is None:  # then its process group certainly still exists
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        with _watched(_own_children(process)) as children:
+            for child in children.values():
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(child, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            for pid, child in children.items():
+                if not is_readable(child, VERB_LIMIT_S):
+                    raise BrokenEnvironmentError(f"process {pid} does not end after SIGKILL")
     try:
         process.wait(VERB_LIMIT_S)
     except subprocess.TimeoutExpired:
@@ -102,12 +111,57 @@ def end_child(process: subprocess.Popen[bytes]) -> None:
 
 
 def stop_child(process: subprocess.Popen[bytes]) -> bool:
-    """SIGSTOP, and wait until the kernel shows it; False if the child has ended instead."""
+    """SIGSTOP to a child of `spawn` and to its own children, and wait until the kernel shows it; False if the child has
+    ended instead."""
     process.send_signal(signal.SIGSTOP)
-    seen = becomes_true(lambda: process.poll() is not None or is_stopped(process.pid))
-    if not seen:
+    if not becomes_true(lambda: process.poll() is not None or is_stopped(process.pid)):
         raise BrokenEnvironmentError(f"process {process.pid} does not stop after SIGSTOP")
-    return process.poll() is None
+    if process.poll() is not None:
+        return False
+    if not becomes_true(lambda: not sum(not _stands(pid) for pid in tree_of(process.pid)[1:])):
+        raise BrokenEnvironmentError(f"the children of process {process.pid} do not stop after SIGSTOP")
+    return True
+
+
+def continue_child(process: subprocess.Popen[bytes]) -> None:
+    """SIGCONT to a child of `spawn` and, before it, to its own children."""
+    if process.poll() is None:
+        for pid in reversed(tree_of(process.pid)[1:]):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        process.send_signal(signal.SIGCONT)
+
+
+def _own_children(process: subprocess.Popen[bytes]) -> tuple[int, ...]:
+    """The descendants of a child of `spawn`, none of which forks any more; it stands still if it has any, so that their
+    numbers stay theirs."""
+    if len(tree_of(process.pid)) > 1:
+        with suppress(BrokenEnvironmentError):  # SIGKILL ends it all the same
+            stop_child(process)
+    return tree_of(process.pid)[1:]
+
+
+@contextmanager
+def _watched(pids: Sequence[int]) -> Iterator[dict[int, int]]:
+    """A descriptor of each process that is still there."""
+    found: dict[int, int] = {}
+    try:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                found[pid] = os.pidfd_open(pid)
+        yield found
+    finally:
+        for descriptor in found.values():
+            os.close(descriptor)
+
+
+def _stands(pid: int) -> bool:
+    """Whether a process is stopped or has ended; if not, it is told to stop."""
+    if _state(f"/proc/{pid}/stat") in (b"T", b"Z", b""):
+        return True
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+    return False
 
 
 def look_at_child(

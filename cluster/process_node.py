@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping
 from pathlib import Path
 from subprocess import Popen
 
 from cluster.access import Access
 from cluster.address import Address
-from cluster.children import end_child, is_stopped, look_at_child, spawn, stop_child
+from cluster.children import continue_child, end_child, is_stopped, look_at_child, spawn, stop_child
 from cluster.data_files import FolderStorage
 from cluster.disk import Disk
 from cluster.owner import Owner
@@ -118,7 +117,7 @@ class ProcessNode(ServerNode):
         return stop_child(self._started())
 
     def _wake(self) -> None:
-        self._started().send_signal(signal.SIGCONT)
+        continue_child(self._started())
 
     def _is_running(self) -> bool:
         return self.pid is not None

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from cluster.process_tree import tree_of
 from cluster.waiting import is_readable
 from fencepost.errors import BrokenEnvironmentError
 
@@ -78,7 +79,21 @@ def _processes_of(run_id: str) -> tuple[list[tuple[int, int]], bool]:
             found.append((pid, descriptor))
         else:
             os.close(descriptor)
-    return found, is_unknown
+    return [*found, *_unmarked_children({pid for pid, _ in found} | {own})], is_unknown
+
+
+def _unmarked_children(marked: set[int]) -> list[tuple[int, int]]:
+    """Those that descend from marked processes and have written over their environment, as pid and pidfd."""
+    found: list[tuple[int, int]] = []
+    for root in marked - {os.getpid()}:
+        for pid in set(tree_of(root)) - marked:
+            with contextlib.suppress(OSError):
+                descriptor = os.pidfd_open(pid)
+                if pid in tree_of(root):
+                    found.append((pid, descriptor))
+                else:
+                    os.close(descriptor)
+    return found
 
 
 def _belongs(pid: int, run_id: str) -> bool | None:

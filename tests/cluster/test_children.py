@@ -7,8 +7,9 @@ from pathlib import Path
 
 import psutil
 
-from cluster.children import end_child, spawn, stop_child, wants_processor
+from cluster.children import continue_child, end_child, is_stopped, spawn, stop_child, wants_processor
 from cluster.owner import Owner
+from cluster.run_processes import RUN_VARIABLE, end_processes
 from cluster.waiting import becomes_true
 from tests.cluster.processes import is_gone
 
@@ -34,3 +35,30 @@ def test_a_process_with_something_to_do_wants_a_processor_and_one_that_waits_doe
             process.kill()
             process.communicate()
         assert not wants_processor(process.pid)
+
+
+def test_a_child_is_stopped_continued_and_ended_with_children_in_sessions_of_their_own(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    words = ["-c", "setsid sh -c 'sleep 60 & echo $! $$; wait' & wait"]
+    process = spawn(Path("/bin/sh"), words, owner=Owner.of_run(), folder=tmp_path, log=log, environment={})
+    assert becomes_true(lambda: log.read_text().endswith("\n"))
+    tree = [process.pid, *map(int, log.read_text().split())]
+    others = [psutil.Process(pid) for pid in tree[1:]]
+
+    assert stop_child(process)
+    assert all(map(is_stopped, tree))
+    continue_child(process)
+    assert becomes_true(lambda: not any(map(is_stopped, tree)))
+    end_child(process)
+    assert all(map(is_gone, others))
+
+
+def test_a_child_that_wrote_over_its_environment_is_ended_with_its_parent(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    words = f"env -i setsid sh -c 'sleep 60 & echo $! > {said}; wait' & wait"
+    process = subprocess.Popen(["/bin/sh", "-c", words], env={RUN_VARIABLE: "a-run-of-this-test"})
+    assert becomes_true(lambda: said.exists() and said.read_text().endswith("\n"))
+    unmarked = psutil.Process(int(said.read_text()))
+    end_processes("a-run-of-this-test")
+    process.wait()
+    assert is_gone(unmarked)
