@@ -57,9 +57,10 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
     `value`: the value that was read or written. `token`: the fencing token that was drawn, granted or carried.
     `validity_ms` … `requested_ns`: the lease, as `workloads.base.Lease` defines it (on a granted acquire or
     extend). `granted_ms`: the lease time that was granted, if the lock said that it differs from the one asked for, or
-    if the lock told no validity; a lease with neither `validity_ms` nor `granted_ms` may last forever. `stale`: a read
-    or write that the resource refused because it came too late. `error`: why not `ok`, in words: an
-    exception, or what the lock said when it refused.
+    if the lock told no validity. A lease with neither `validity_ms` nor `granted_ms` is open-ended: no time was
+    promised, and it lasts until it is released or the session that holds it ends. `stale`: a read or write that the
+    resource refused because it came too late. `error`: why not `ok`, in words: an exception, or what the lock said when
+    it refused.
     """
 
     f: OpName

@@ -55,6 +55,7 @@ class Lease:
     `token`: a fencing token that the lock itself granted. `handle`: whatever a recipe needs to release the lock.
     `granted_ms`: the lease time that the keys have on the nodes, if it differs from the TTL that was asked for: some
     services round it.
+    `open_ended`: the lock promised no time. It is held until it is released, or until the session ends that holds it.
     """
 
     key: str
@@ -67,6 +68,7 @@ class Lease:
     token: int | None = None
     handle: object = None
     granted_ms: float | None = None
+    open_ended: bool = False
 
 
 class Lock(Protocol):

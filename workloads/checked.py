@@ -34,6 +34,12 @@ def checked_lease(verb: str, answer: object, key: str) -> Lease | None:
     _duration(verb, "granted_ms", answer.granted_ms)
     if answer.granted_ms is not None and answer.granted_ms <= 0:
         raise _wrong(verb, f"granted_ms {answer.granted_ms:g}; it must be more than 0")
+    if not isinstance(answer.open_ended, bool):
+        raise _wrong(verb, f"open_ended {_shown(answer.open_ended)}; it must be True or False")
+    if answer.open_ended:
+        for name in ("validity_ms", "granted_ms", "deadline_ns"):
+            if getattr(answer, name) is not None:
+                raise _wrong(verb, f"{name} of a lease that is open_ended; leave one of them out")
     for name in ("deadline_ns", "computed_after_ns", "computed_before_ns", "requested_ns"):
         _whole(verb, name, getattr(answer, name), LATEST_NS)
     after_ns, before_ns = answer.computed_after_ns, answer.computed_before_ns

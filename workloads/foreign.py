@@ -69,6 +69,7 @@ class AdapterAnswer(msgspec.Struct, frozen=True):
     computed_before_ns: Int64 | None = None
     requested_ns: Int64 | None = None
     token: Int64 | None = None
+    open_ended: bool = False
 
 
 class _OfTask(threading.local):
@@ -302,6 +303,7 @@ class ForeignLock:
             token=answer.token,
             handle=answer.value_base64,
             granted_ms=answer.granted_ms,
+            open_ended=answer.open_ended,
         )
         try:
             checked_lease("answer", lease, key)

@@ -11,7 +11,7 @@ from time import monotonic_ns
 from typing import Any, Final, Literal, TypeVar
 
 from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
-from fencepost.history import Op, Outcome
+from fencepost.history import LATEST_NS, Op, Outcome
 from fencepost.user_code import in_words
 from workloads.base import KnowsIfHeld, Lease, Lock, ShowsError
 from workloads.checked import checked_lease, checked_words, checked_yes
@@ -120,7 +120,7 @@ class LockSteps:
         complete_ns = monotonic_ns()
         outcome = _outcome("is_held", is_held, error)
         op = Op("held", outcome, lease.key, self._section, invoke_ns, complete_ns, error=error)
-        if op.outcome == "ok":
+        if op.outcome == "ok" and not lease.open_ended:
             op.granted_ms = lease.granted_ms or self.options.ttl_ms
         return self._recorded(op)
 
@@ -190,7 +190,9 @@ class LockSteps:
     def _take(self, lease: Lease, op: Op) -> None:
         """A lease without a validity is counted from before the call, as a careful user would."""
         self._lease = lease
-        if lease.deadline_ns is not None:
+        if lease.open_ended:
+            self._lapses_ns = LATEST_NS
+        elif lease.deadline_ns is not None:
             self._lapses_ns = lease.deadline_ns
         elif lease.validity_ms is not None:
             self._lapses_ns = op.complete_ns + int(lease.validity_ms * 1e6)
@@ -201,7 +203,7 @@ class LockSteps:
         self, f: Literal["acquire", "extend", "reenter"], lease: Lease, invoke_ns: int, complete_ns: int
     ) -> Op:
         granted_ms = lease.granted_ms
-        if granted_ms is None and lease.validity_ms is None:
+        if granted_ms is None and lease.validity_ms is None and not lease.open_ended:
             granted_ms = self.options.ttl_ms
         return Op(
             f,

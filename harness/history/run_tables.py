@@ -18,6 +18,9 @@ from harness.history.lags import Lags
 from harness.history.wrong_clocks import WrongClocks
 from workloads.kinds import find_workload
 
+_NEVER_MS: Final = 1e11
+"""Three years: longer than any run, and short enough to be counted in nanoseconds."""
+
 
 class LinkTraffic(NamedTuple):
     """How many requests of a client the proxy received at its link to a node, before the load (`warm_up`) and since;
@@ -106,8 +109,18 @@ class RunTables:
         return (int(at_ns) - self.timeline.start_ns) / 1e6
 
     @cached_property
+    def is_open_ended(self) -> bool:
+        """Whether the lock promised no time with any of its grants."""
+        granted = self.ops[((self.ops["f"] == "acquire") & (self.ops["outcome"] == "ok")).to_numpy(np.bool_)]
+        told = ("validity_ms", "granted_ms", "deadline_ns")
+        return bool(len(granted)) and all(bool(granted[name].isna().all()) for name in told if name in granted)
+
+    @cached_property
     def lease_ms(self) -> float:
-        """The longest time for which the lock's keys may have been set: the TTL, or more if the lock granted more."""
+        """The longest time for which the lock's keys may have been set: the TTL, or more if the lock granted more. A
+        session that holds a lock without an end may not end, so nothing is said of when it comes free."""
+        if self.is_open_ended:
+            return _NEVER_MS
         granted = self.ops["granted_ms"].to_numpy(np.float64) if "granted_ms" in self.ops else np.zeros(0)
         return float(np.fmax.reduce(granted, initial=self.config.ttl_ms))
 

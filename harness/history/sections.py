@@ -11,8 +11,9 @@ validity_ms, granted_ms, requested_ns, token, token_source (each may be missing)
 lapsed_from_ns, lapsed_to_ns  the longest time in which the client certainly had no lease, before an extension that came
                  too late; both 0 if there is none. Only where some section of the run has one
 
-If the client asked the lock whether it still holds it, the section is vouched for until the last yes. If it acquired it
-once more, it may have got a new lease.
+If the client asked the lock whether it still holds it, the section is vouched for until the last yes. So it is until
+its release if no time was promised and the lock says that it released it. If the client acquired it once more, it may
+have got a new lease.
 
 The bounds err in one direction: if the record leaves a choice, `deadline_min_ns` takes the reading that makes the
 certain window shorter, and `deadline_max_ns` the one that makes the possible window longer.
@@ -33,6 +34,7 @@ from fencepost.history import ClientEnd, FaultEvent
 from fencepost.memory import free_unused
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import (
+    Bools,
     Codes,
     Groups,
     Ints,
@@ -185,7 +187,8 @@ def derive_leases(
     A lock that said yes and nothing else (`told_at_return`) granted the lease time from some time within the call on.
     The earliest end leaves out what a healthy server's clock may gain.
 
-    Whoever was told yes, and in the same breath that no validity is left, outlived no lease: it may last forever.
+    Whoever was told yes, and in the same breath that no validity is left, outlived no lease: it may last forever. So
+    may an open-ended lease, for which no time was promised.
     """
     granted = ops["f"].isin(list(steps)) & (ops["outcome"] == "ok")
     leases = ops[_OF_LEASES][granted.to_numpy(np.bool_)].copy(deep=False)
@@ -293,9 +296,11 @@ def _vouched(ops: pd.DataFrame, ids: _Ids, at: Ints, earliest: Ints, latest: Int
     sections' groups.
 
     A yes to the question vouches for the section up to some time within the call, and perhaps the lock had just renewed
-    its lease. Who acquires once more may be granted what had been free for a while.
+    its lease. Who acquires once more may be granted what had been free for a while. A lock that promised no time, and
+    says that it released the section's lease, vouches for it up to then.
     """
     is_question, is_nested = ((ops["f"] == f).to_numpy(np.bool_) for f in ("held", "reenter"))
+    is_question = is_question | _open_ended_releases(ops, ids)
     rows = np.flatnonzero((is_question | is_nested) & (ops["outcome"] == "ok").to_numpy(np.bool_))
     if not len(rows):
         return earliest, latest
@@ -307,6 +312,17 @@ def _vouched(ops: pd.DataFrame, ids: _Ids, at: Ints, earliest: Ints, latest: Int
     np.maximum.at(surely, group, np.where(is_question[rows], yes["invoke_ns"].to_numpy(np.int64), -1))
     np.maximum.at(perhaps, group, may_last)
     return np.maximum(earliest, surely[at]), np.maximum(latest, perhaps[at])
+
+
+def _open_ended_releases(ops: pd.DataFrame, ids: _Ids) -> Bools:
+    """Which rows release a lease for which no time was promised."""
+    is_grant = ((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy(np.bool_)
+    for told in ("validity_ms", "granted_ms", "deadline_ns"):
+        is_grant = is_grant & ops[told].isna().to_numpy(np.bool_)
+    if not is_grant.any():
+        return is_grant
+    is_release = (ops["f"] == "release").to_numpy(np.bool_)
+    return is_release & np.isin(ids.section, ids.section[is_grant])
 
 
 def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> tuple[Ints, pd.Categorical[str]]:

@@ -282,3 +282,14 @@ def test_the_longest_of_several_that_starve_is_told() -> None:
     history = starving(99).section("c1", 10_000, 10_001, number=500).section("c1", 9_990, 9_995, number=501)
     finding = only(more(history, 250, 12_000, section=400))
     assert (finding.count, finding.text.partition(" in vain")[0]) == (2, "1 client tried for up to 11.8 s")
+
+
+def test_a_lock_that_promises_no_time_is_not_said_to_have_been_free() -> None:
+    def history(**told: float) -> History:
+        held = History().op("c1", "acquire", "ok", 1, 5, 10, **told).op("c1", "release", "info", 1, 90, 91)
+        for at in range(200, 4200, 100):
+            held.op("c2", "acquire", "fail", 1, at, at + 50)
+        return held
+
+    assert gaps(history(granted_ms=100.0)) != []
+    assert gaps(history()) == []

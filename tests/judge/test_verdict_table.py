@@ -53,6 +53,10 @@ def paused_before_the_stamp(deadline: bool) -> History:
     return history.op("c1", "release", "ok", 1, 350, 351)
 
 
+def open_ended(released: str) -> History:
+    return History().op("c1", "acquire", "ok", 1, 1, 20).op("c1", "release", released, 1, 60, 61)
+
+
 TABLE: dict[str, tuple[Callable[[], History], float, str]] = {
     "the release was lost; the other entered after it was invoked": (lost_release, 11, "nobody"),
     "the release was lost; the other entered as it was invoked": (lost_release, 10, "lock"),
@@ -99,6 +103,19 @@ TABLE: dict[str, tuple[Callable[[], History], float, str]] = {
             .op("c1", "acquire", "ok", 1, 1, 20, validity_ms=-10.0, deadline_ns=ms(10))
             .op("c1", "release", "ok", 1, 60, 61)
         ),
+        30,
+        "undecided",
+    ),
+    "no time was promised, and the lock released it": (lambda: open_ended("ok"), 30, "lock"),
+    "no time was promised, and its session had ended by the release": (lambda: open_ended("fail"), 30, "undecided"),
+    "no time was promised, and the release has no answer": (lambda: open_ended("info"), 30, "undecided"),
+    "no time was promised, and the lock said later that it is held": (
+        lambda: open_ended("info").op("c1", "held", "ok", 1, 35, 36),
+        30,
+        "lock",
+    ),
+    "no time was promised, and the lock said before that it is held": (
+        lambda: open_ended("info").op("c1", "held", "ok", 1, 25, 29),
         30,
         "undecided",
     ),

@@ -66,12 +66,21 @@ def test_what_is_no_lease_of_the_key_is_refused(answer: object) -> None:
         ("token", 2**63),
         ("token", -(2**63) - 1),
         ("token", 1.0),
+        ("open_ended", "yes"),
     ],
 )
 def test_a_field_that_is_none_is_named(field: str, value: Any) -> None:
     lease = Lease(**{"key": "k1", "value": "v", field: value})
     with pytest.raises(BrokenEnvironmentError, match=field):
         checked_lease("extend", lease, "k1")
+
+
+@pytest.mark.parametrize("told", ["validity_ms", "granted_ms", "deadline_ns"])
+def test_a_lease_without_an_end_tells_none(told: str) -> None:
+    lease = Lease("k1", "v", open_ended=True)
+    assert checked_lease("acquire", lease, "k1") is lease
+    with pytest.raises(BrokenEnvironmentError, match=f"{told} of a lease that is open_ended"):
+        checked_lease("acquire", Lease("k1", "v", open_ended=True, **{told: 5}), "k1")
 
 
 def test_a_number_too_long_to_be_shown_is_refused_like_any_other() -> None:

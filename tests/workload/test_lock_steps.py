@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.errors import UsageError
+from fencepost.history import LATEST_NS
 from harness.config import RunConfig
 from workloads.base import Lease
 from workloads.control import Control
@@ -57,6 +58,13 @@ def test_a_granted_time_is_recorded_where_the_lock_says_it_and_only_there(tmp_pa
         steps_of(Answering(Lease("k1", "v", 1_990.0, granted_ms=2_000.0)), tmp_path).acquire("k1").granted_ms == 2_000
     )
     assert steps_of(Answering(Lease("k1", "v", 1_490.0)), tmp_path).acquire("k1").granted_ms is None
+
+
+def test_of_a_lease_without_an_end_no_time_is_recorded_and_it_never_lapses(tmp_path: Path) -> None:
+    steps = steps_of(Answering(Lease("k1", "v", open_ended=True)), tmp_path)
+    op = steps.acquire("k1")
+    assert (op.validity_ms, op.granted_ms, op.deadline_ns) == (None, None, None)
+    assert steps.lapses_ns == LATEST_NS
 
 
 def test_steps_that_do_not_fit_are_refused_and_not_recorded(tmp_path: Path) -> None:

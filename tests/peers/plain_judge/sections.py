@@ -141,6 +141,11 @@ def _section(
     for op in ops:
         if op["f"] in ("held", "reenter") and op["outcome"] == "ok":
             _say_that_it_is_held(section, op)
+    told = ("validity_ms", "granted_ms", "deadline_ns")
+    is_open_ended = all(acquire.get(name) is None for name in told)
+    if is_open_ended and release is not None and release["outcome"] == "ok":
+        section.earliest = max(section.earliest, release["invoke_ns"])
+        section.latest = max(section.latest, release["complete_ns"])
     return section
 
 
