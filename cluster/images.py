@@ -13,9 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import struct
-import subprocess
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -32,6 +29,7 @@ from cluster.archive import archive_of
 from cluster.base import CalledOff, never
 from cluster.engine import ENGINE_ERRORS, words_of
 from cluster.engine_sweep import PROGRAM_LABEL
+from cluster.shared_libraries import shared_libraries
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 
@@ -45,8 +43,6 @@ _LAYOUT = "1"
 _EMPTY_FOLDERS = ("tmp", "data")
 
 Origin = Literal["pulled", "built-from-host"]
-
-_ELF_64, _ELF_LITTLE, _PT_INTERP = 2, 1, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,54 +203,3 @@ def _files_of(program: Path, inside: str) -> dict[str, bytes]:
         }
     except OSError as error:
         raise BrokenEnvironmentError(f"cannot read {program} to build an image: {error.strerror}") from error
-
-
-def shared_libraries(program: Path) -> tuple[str, ...]:
-    """Absolute paths of the libraries and of the loader, as `ldd` names them; empty for a static program."""
-    if not needs_loader(program):
-        return ()
-    try:
-        told = subprocess.run(
-            ["ldd", os.fspath(program)],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-            env={**os.environ, "LC_ALL": "C"},
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BrokenEnvironmentError(
-            f"`ldd {program}` did not work ({error}), so no image can be built; use --cluster process"
-        ) from error
-    if told.returncode != 0:
-        raise BrokenEnvironmentError(
-            f"`ldd {program}` failed: {told.stderr.strip() or told.stdout.strip()}; use --cluster process"
-        )
-    return parse_ldd(told.stdout, program)
-
-
-def needs_loader(program: Path) -> bool:
-    """Whether the program is an ELF file that names a dynamic loader (PT_INTERP, see elf(5)). Raises OSError."""
-    with program.open("rb") as file:
-        header = file.read(64)
-        if len(header) < 64 or header[:4] != b"\x7fELF" or header[4] != _ELF_64:
-            return False
-        order = "<" if header[5] == _ELF_LITTLE else ">"
-        (offset,) = struct.unpack_from(f"{order}Q", header, 32)
-        size, count = struct.unpack_from(f"{order}HH", header, 54)
-        file.seek(offset)
-        segments = file.read(size * count)
-    return any(struct.unpack_from(f"{order}I", segments, at)[0] == _PT_INTERP for at in range(0, len(segments), size))
-
-
-def parse_ldd(text: str, program: Path) -> tuple[str, ...]:
-    """The paths in the output of `ldd`. Raises BrokenEnvironmentError if it misses a library."""
-    libraries = set()
-    for line in text.splitlines():
-        name, arrow, rest = line.strip().partition(" => ")
-        target = (rest if arrow else name).split(" (")[0].strip()
-        if target == "not found":
-            raise BrokenEnvironmentError(f"{program} needs {name}, which this host does not have; install it")
-        if target.startswith("/"):
-            libraries.add(target)
-    return tuple(sorted(libraries))

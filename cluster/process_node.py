@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from subprocess import Popen
 
+from cluster import server_tree
 from cluster.access import Access
 from cluster.address import Address
 from cluster.children import continue_child, end_child, is_stopped, look_at_child, spawn, stop_child
@@ -103,10 +105,15 @@ class ProcessNode(ServerNode):
         self._log.parent.mkdir(parents=True, exist_ok=True)
         arguments = self._server.arguments(Place(*self.address, ".", self._policy, self._access))
         self._log_began = self._log.stat().st_size if self._log.exists() else 0
+        program, owner = self._program.path, self._owner
+        if self._server.needs_tree:
+            server_tree.plant(program, self._folder, owner)
+            program, arguments = server_tree.command(program, self._folder, arguments, owner)
+            owner = Owner(os.geteuid(), os.getegid())  # what becomes the owner is the last to start
         self._process = spawn(
-            self._program.path,
+            program,
             arguments,
-            owner=self._owner,
+            owner=owner,
             folder=self._folder,
             log=self._log,
             environment=self._environment,

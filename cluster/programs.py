@@ -25,6 +25,7 @@ from fencepost.files import checked_path, identity_of, kind_of
 from fencepost.setup.machine import SET_UP, tools_folder
 from fencepost.setup.server_wheels import BROUGHT, why_no_servers
 
+SET_UP_LOCK: Final = "fencepost setup --lock NAME"
 TOXIPROXY: Final = "fencepost-toxiproxy"
 _IMAGE: Final = "image:"
 _REFERENCE: Final = re.compile(r"[\w./:-]+(:[\w.-]+|@sha256:[0-9a-f]{64})")
@@ -97,9 +98,14 @@ def find_server(choice: str, option: str = "--server") -> ServerProgram:
 
 def _named(which: str, candidates: Iterable[Server], option: str, choice: str) -> ServerProgram:
     """The program at a path that the user named."""
+    candidates = tuple(candidates)
     path = _user_path(which) if which else Path()
     if kind_of(path) != "file" or not os.access(path, os.X_OK):
         raise UsageError(f"{option} {choice}: there is no program at this path; give the path of a server program")
+    if any(server.needs_tree for server in candidates):
+        candidates = [server for server in candidates if not server.needs_tree]
+    if not candidates:
+        raise UsageError(f"{option} {choice}: only the one that set-up brings can be run; write the name alone")
     try:
         # Not resolved: Debian's redis-server is a link to a program that looks at the name it is called by.
         return replace(_recognised(path.absolute(), candidates), is_named=True)
@@ -140,6 +146,9 @@ def _find(*names: str) -> Path:
             return ours / name
         if name not in BROUGHT and (found := shutil.which(name)):
             return Path(found)
+    if any(name in BROUGHT and BROUGHT[name].on_demand for name in names):
+        how = why_no_servers() or f"`{SET_UP_LOCK}` with a lock that runs on it brings it"
+        raise BrokenEnvironmentError(f"no {' or '.join(names)} in {ours}; {how}")
     if all(name in BROUGHT for name in names):
         raise BrokenEnvironmentError(f"no {' or '.join(names)} in {ours}; {why_no_servers() or f'run `{SET_UP}`'}")
     raise BrokenEnvironmentError(f"no {' or '.join(names)} in {ours} or on PATH; run `{SET_UP}`")

@@ -150,6 +150,11 @@ class Server(Protocol):
         """One line for `--help`."""
         ...
 
+    @property
+    def family(self) -> str:
+        """What locks that run on it speak: those of Redis and its descendants say `redis`."""
+        ...
+
     # The program.
 
     @property
@@ -164,6 +169,12 @@ class Server(Protocol):
 
     def version_in(self, output: str) -> str | None:
         """The version, if this is what this server's program prints; None for another program's output."""
+        ...
+
+    @property
+    def needs_tree(self) -> bool:
+        """Whether the program reads files beside it. Each run then copies the whole tree of set-up, `bin` and what is
+        beside that, into the server's folder; where servers work as a user of their own, it is all that they see."""
         ...
 
     @property

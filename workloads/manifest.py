@@ -8,6 +8,8 @@ A foreign lock is a folder with this file, its adapter and the pinned packages t
     packages = "package.json"            # a file in the language's own format, beside this one
     adapter = "adapter.mjs"              # the adapter's source: a file, or a folder
     shows = ["deadline"]                 # which of deadline, bounds, token its leases carry
+    server = "postgres"                  # what its nodes run, if that is no descendant of Redis
+    nodes = 1                            # how many it uses, if they are not the usual five
 
     [settings]                           # handed to the adapter when it opens, as `settings.manifest`
     retry_count = 10
@@ -60,6 +62,8 @@ class Manifest:
     packages: str | None = None
     shows: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
+    server: str | None = None
+    nodes: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     configured: Mapping[str, str] = field(default_factory=dict)
 
@@ -96,6 +100,8 @@ class _Whole(_Common, frozen=True, kw_only=True, forbid_unknown_fields=True):
     adapter: str
     packages: str | None = None
     command: tuple[str, ...] = ()
+    server: str | None = None
+    nodes: int | None = None
 
 
 class _Variant(_Common, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -146,6 +152,8 @@ def _whole(name: str, folder: Path, raw: _Whole, languages: tuple[str, ...]) -> 
         packages=raw.packages,
         shows=raw.shows or (),
         command=raw.command,
+        server=raw.server,
+        nodes=raw.nodes,
         settings=raw.settings,
         configured=raw.configured,
     )
@@ -168,6 +176,8 @@ def _variant(name: str, folder: Path, raw: _Variant, base: Manifest | None) -> M
         packages=base.packages,
         shows=base.shows if raw.shows is msgspec.UNSET else raw.shows,
         command=base.command,
+        server=base.server,
+        nodes=base.nodes,
         settings=_overlaid(base.settings, raw.settings),
         configured={**base.configured, **raw.configured},
     )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from cluster.backend import Ability, Backend, Remainder
 from cluster.engine_address import Engine, NoEngineError, find_engine
-from cluster.site import Site
-from fencepost.errors import BrokenEnvironmentError, FencepostError
+from cluster.site import Site, UnavailableError
+from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from fencepost.setup.machine import IS_CLONE, SET_UP
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ class Containers(Backend):
         from cluster.engine_http import CALL_S
         from cluster.engine_trial import check_engine
 
+        if trees := [program.name for program in (spec.server, spec.resource_server) if program.server.needs_tree]:
+            found = f"{trees[0]} reads files beside its program, of which no image is made yet"
+            if is_asked:
+                raise UsageError(f"--cluster {self.name}: {found}; use --cluster process")
+            raise UnavailableError(found, "use --cluster process")
         engine = find_engine()
         check_engine(engine, spec, answers_within_s=CALL_S if is_asked else _UNASKED_S)
         return engine.site

@@ -142,7 +142,9 @@ class RedisServer:
     product: str
     version_field: str
     programs: tuple[str, ...]
+    family: str = "redis"
     version_option: str = "--version"
+    needs_tree: bool = False
     policies: tuple[Policy, ...] = POLICIES
     probe_links: ProbeLinks = probe.probe_links
     shut_down: ShutDown | None = shut_down

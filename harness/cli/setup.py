@@ -51,7 +51,7 @@ def install(locks: Sequence[Manifest], *, servers: bool = False, quiet: bool = F
     from fencepost.setup.machine import tools_folder
     from fencepost.setup.progress import Clock, end_on_signals, perform_all
     from fencepost.setup.server_wheels import why_no_servers
-    from fencepost.setup.servers import server_steps
+    from fencepost.setup.servers import server_steps, wanted_steps
     from fencepost.setup.wall_clock import NO_COMPILER, clock_step
     from fencepost.setup.workshop import Workshop, short
     from workloads.installation import installed_folder, step_of, wrong_with
@@ -64,10 +64,10 @@ def install(locks: Sequence[Manifest], *, servers: bool = False, quiet: bool = F
         for lock in locks:
             if one_each[lock.installed_as] not in wrong:
                 clock.say(f"{lock.name} is installed: {short(installed_folder(lock))}")
-    steps: list[Step] = []
+    steps: list[Step] = [*wanted_steps(shop, programs_of(locks))]
     if servers:
         clock_library = clock_step(shop)
-        steps = [*server_steps(shop), *([clock_library] if clock_library else [])]
+        steps += [*server_steps(shop), *([clock_library] if clock_library else [])]
     if not wrong and all(shop.is_done(step) for step in steps):
         if servers and not quiet:
             clock.say(f"the servers and the proxy are installed: {short(shop.bin)}")
@@ -88,6 +88,14 @@ def install(locks: Sequence[Manifest], *, servers: bool = False, quiet: bool = F
         return BrokenEnvironmentError.exit_code
     except OSError as error:
         raise BrokenEnvironmentError(f"setup: {error}") from error
+
+
+def programs_of(locks: Sequence[Manifest]) -> list[str]:
+    """The programs of the servers that these locks name."""
+    from cluster.registry import servers
+
+    named = {lock.server for lock in locks if lock.server in servers()}
+    return [program for name in sorted(filter(None, named)) for program in servers()[name].programs]
 
 
 def _foreign(name: str, out: Console, *, quiet: bool) -> list[Manifest]:

@@ -12,6 +12,8 @@ from cluster.access import Access
 from cluster.backend_registry import choose_site, sweepers
 from cluster.disk import check_disks
 from cluster.programs import ServerProgram, find_server, find_toxiproxy
+from cluster.registry import server_named
+from cluster.server import Server
 from cluster.spec import RESOURCE_POLICY, ClusterSpec
 from cluster.sweep import Swept, sweep
 from cluster.wall_clock import find_clock_library
@@ -32,7 +34,7 @@ from nemesis.schedule import (
     needs_disks,
     parse_spec,
 )
-from workloads.registry import check_asks_nobody, check_lock, check_renews
+from workloads.registry import check_asks_nobody, check_lock, check_renews, manifest_of
 
 
 def prepare(config: RunConfig) -> Prepared:
@@ -40,6 +42,7 @@ def prepare(config: RunConfig) -> Prepared:
     BrokenEnvironmentError; nothing has been started by then."""
     if config.replication == "manual":
         raise UsageError("--replication manual is for scripts, because nobody else promotes a replica; write sentinel")
+    config = on_its_server(config)
     check_input(config)
     spec = parse_spec(config.nemesis)
     topology = topology_of(config)
@@ -60,8 +63,35 @@ def prepare(config: RunConfig) -> Prepared:
 def prepare_setup(config: RunConfig) -> Setup:
     """Check the configuration and find the programs, for a run without a schedule. Raises UsageError or
     BrokenEnvironmentError."""
+    config = on_its_server(config)
     check_input(config)
     return find_programs(config)
+
+
+def on_its_server(config: RunConfig) -> RunConfig:
+    """The configuration with the server and the number of nodes that the lock's manifest names, where the usual ones
+    were not replaced. Raises UsageError for another number."""
+    manifest, usual = manifest_of(config.lock, config.lock_command), RunConfig(seed=0)
+    if manifest is None:
+        return config
+    if manifest.server and config.server == usual.server:
+        config = msgspec.structs.replace(config, server=manifest.server)
+    if manifest.nodes and config.nodes == usual.nodes:
+        config = msgspec.structs.replace(config, nodes=manifest.nodes)
+    if manifest.nodes and config.nodes != manifest.nodes:
+        raise UsageError(f"--nodes {config.nodes}: {config.lock} uses {manifest.nodes}; write --nodes {manifest.nodes}")
+    return config
+
+
+def _check_speaks(config: RunConfig, server: Server) -> None:
+    """Raises UsageError for a lock and a server that do not speak the same protocol. One of the user's own may speak
+    anything."""
+    if config.lock_command is not None or ":" in config.lock:
+        return
+    manifest = manifest_of(config.lock, None)
+    runs_on = server_named((manifest and manifest.server) or RunConfig(seed=0).server)
+    if server.family != runs_on.family:
+        raise UsageError(f"--lock {config.lock} runs on {runs_on.name}, and --server {config.server} is {server.name}")
 
 
 def check_input(config: RunConfig) -> None:
@@ -101,6 +131,7 @@ def find_programs(config: RunConfig) -> Setup:
 def _find_servers(config: RunConfig) -> tuple[ServerProgram, ServerProgram]:
     """The programs of the nodes and of the resource. Raises UsageError if one cannot do what the run asks of it."""
     program = find_server(config.server)
+    _check_speaks(config, program.server)
     if config.persistence not in program.server.policies:
         raise UsageError(
             f"--persistence {config.persistence}: the server {program.name} does not offer it; choose one of "

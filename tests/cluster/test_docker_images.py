@@ -12,8 +12,9 @@ import pytest
 from docker import DockerClient
 from docker.errors import APIError, ImageNotFound
 
-from cluster.images import Recipe, content_hash, parse_ldd, provide, shared_libraries
+from cluster.images import Recipe, content_hash, provide
 from cluster.programs import find_toxiproxy
+from cluster.shared_libraries import parse_ldd, shared_libraries
 from fencepost.errors import BrokenEnvironmentError
 
 

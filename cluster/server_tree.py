@@ -1,0 +1,60 @@
+"""A server that reads files beside its program: its tree in the server's folder.
+
+Where servers work as a user of their own, that user can enter no folder above its own, and the program finds its files
+by their paths. So there the server's folder is its root directory (chroot), with the system's libraries in it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Final
+
+from cluster.owner import Owner
+from cluster.shared_libraries import shared_libraries
+from fencepost.errors import BrokenEnvironmentError
+
+_URANDOM: Final = Path("dev/urandom")
+
+
+def plant(program: Path, folder: Path, owner: Owner) -> None:
+    """Copy the tree that the program belongs to into the folder, unless it is there. It is the owner's alone. Raises
+    BrokenEnvironmentError."""
+    tree = program.resolve().parents[1]
+    if (folder / "bin").exists():
+        return
+    try:
+        for part in sorted(tree.iterdir(), key=lambda path: path.name == "bin"):
+            shutil.copytree(part, folder / part.name, copy_function=shutil.copy)
+            _give(folder / part.name, owner)
+        if owner.is_somebody_else:
+            _make_root(folder, folder / "bin" / program.resolve().name)
+    except (OSError, shutil.Error) as error:
+        raise BrokenEnvironmentError(f"{program.name} cannot be put into {folder}: {error}") from error
+
+
+def _give(folder: Path, owner: Owner) -> None:
+    folder.chmod(0o700)
+    for path in (folder, *folder.rglob("*")):
+        owner.take(path)
+
+
+def _make_root(folder: Path, program: Path) -> None:
+    for library in shared_libraries(program):
+        target = folder / library.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(library, target)
+    os.mknod(folder / _URANDOM, stat.S_IFCHR | 0o666, os.makedev(1, 9))
+    (folder / _URANDOM).chmod(0o666)
+
+
+def command(program: Path, folder: Path, arguments: list[str], owner: Owner) -> tuple[Path, list[str]]:
+    """How to start the program in its tree: as what, and with which arguments. Raises BrokenEnvironmentError."""
+    name = program.resolve().name
+    if not owner.is_somebody_else:
+        return folder / "bin" / name, arguments
+    if (chroot := shutil.which("chroot", path="/usr/sbin:/sbin:/usr/bin:/bin")) is None:
+        raise BrokenEnvironmentError(f"{program.name} needs chroot, which is not on this machine; run as another user")
+    return Path(chroot), [f"--userspec=+{owner.uid}:+{owner.gid}", "--groups=", ".", f"/bin/{name}", *arguments]
