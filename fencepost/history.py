@@ -60,7 +60,7 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
     if the lock told no validity. A lease with neither `validity_ms` nor `granted_ms` is open-ended: no time was
     promised, and it lasts until it is released or the session that holds it ends. `stale`: a read or write that the
     resource refused because it came too late. `error`: why not `ok`, in words: an exception, or what the lock said when
-    it refused.
+    it refused. `shared`: the acquire asked for the lock as a reader, which may be inside together with other readers.
     """
 
     f: OpName
@@ -80,6 +80,7 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
     stale: bool = False
     error: str | None = None
     granted_ms: Millis | None = None
+    shared: bool = False
 
 
 def task_names(client: str, tasks: int) -> tuple[str, ...]:

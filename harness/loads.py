@@ -19,6 +19,7 @@ from harness.config import RunConfig
 from nemesis.random_draws import below, between, shuffled, some
 from nemesis.spec import names_a_mix
 from workloads.hold import Hold
+from workloads.kinds import find_workload
 from workloads.load import LoadPhase
 
 SHORTEST_TTLS: Final = 3.0
@@ -95,10 +96,13 @@ KINDS: Final[Mapping[str, _Kind]] = {
 
 def with_loads(config: RunConfig) -> RunConfig:
     """The configuration with its loads, if they are to be drawn: if it says so, or if it says nothing and its faults
-    are a mix. An option that has a value of its own (not its default) has it in every load."""
+    are a mix. An option that has a value of its own (not its default) has it in every load. A workload may give them
+    another shape."""
     if config.load is None and config.schedule is None and names_a_mix(config.nemesis):
         config = replace(config, load="drawn")
-    return replace(config, loads=tuple(_drawn(config)) if config.load == "drawn" else ())
+    config = replace(config, loads=tuple(_drawn(config)) if config.load == "drawn" else ())
+    shaped = tuple(find_workload(config.workload).shaped(load, config) for load in config.all_loads)
+    return config if shaped == config.all_loads else replace(config, loads=shaped)
 
 
 def _drawn(config: RunConfig) -> Iterator[LoadPhase]:

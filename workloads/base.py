@@ -120,6 +120,15 @@ class KnowsIfHeld(Protocol):
 
 
 @runtime_checkable
+class LetsReadersIn(Protocol):
+    """An optional ability of a lock: many readers or one writer may be inside. `Lock.acquire` is the writer's."""
+
+    def acquire_shared(self, key: str, ttl_ms: int) -> Lease | None:
+        """As `Lock.acquire`, for a reader. Extended and released like any other lease."""
+        ...
+
+
+@runtime_checkable
 class RunsElsewhere(Protocol):
     """An optional ability of a lock: its work is done by processes of its own, which may stand still on their own."""
 

@@ -143,6 +143,10 @@ class ForeignLock:
         answer = self._ask({"do": "acquire", "key": key, "ttl_ms": ttl_ms})
         return self._lease(key, answer) if _definite(answer) else None
 
+    def acquire_shared(self, key: str, ttl_ms: int) -> Lease | None:
+        answer = self._ask({"do": "acquire", "key": key, "ttl_ms": ttl_ms, "shared": True})
+        return self._lease(key, answer) if _definite(answer) else None
+
     def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
         answer = self._ask({"do": "extend", "key": lease.key, **_named(lease), "ttl_ms": ttl_ms})
         return self._lease(lease.key, answer) if _definite(answer) else None

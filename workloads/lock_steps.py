@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from fencepost.history import LATEST_NS, Op, Outcome
 from fencepost.user_code import in_words
-from workloads.base import KnowsIfHeld, Lease, Lock, ShowsError
+from workloads.base import KnowsIfHeld, Lease, LetsReadersIn, Lock, ShowsError
 from workloads.checked import checked_lease, checked_words, checked_yes
 from workloads.control import Control, State
 from workloads.options import ClientOptions
@@ -47,7 +47,8 @@ class LockSteps:
         self._record = record
         self._control = control
         self._section = first_section - 1
-        self._wanted: str | None = None
+        self._wanted: tuple[str, bool] | None = None
+        self._ask = lock.acquire
         self._lease: Lease | None = None
         self._inner: list[Lease] = []
         self._lapses_ns = 0
@@ -70,22 +71,28 @@ class LockSteps:
             raise UsageError(f"{self.client} is not inside and cannot {step}; it must acquire first")
         return self._lease
 
-    def acquire(self, key: str) -> Op:
-        """One attempt. An attempt after a refusal belongs to the same section; any other begins the next section."""
+    def acquire(self, key: str, *, shared: bool = False) -> Op:
+        """One attempt, as a reader if it is `shared`. An attempt after a refusal belongs to the same section; any other
+        begins the next section."""
         if self._lease is not None:
             raise UsageError(f"{self.client} holds {self._lease.key} and cannot acquire {key} too; release it first")
-        if self._wanted != key:
-            self._section, self._wanted = self._section + 1, key
+        if self._wanted != (key, shared):
+            self._section, self._wanted = self._section + 1, (key, shared)
+        self._ask = self._readers_acquire() if shared else self._lock.acquire
         invoke_ns = monotonic_ns()
         self._control.enter(State.ACQUIRING, invoke_ns)
-        lease, error = _answer(lambda: self._lock.acquire(key, self.options.ttl_ms))
+        lease, error = _answer(lambda: self._ask(key, self.options.ttl_ms))
         complete_ns = monotonic_ns()
         lease = checked_lease("acquire", lease, key)
         if lease is None:
-            op = self._recorded(self._refused("acquire", key, invoke_ns, complete_ns, error))
+            op = self._refused("acquire", key, invoke_ns, complete_ns, error)
+        else:
+            op = self._granted("acquire", lease, invoke_ns, complete_ns)
+        op.shared = shared
+        self._recorded(op)
+        if lease is None:
             self._control.count(self._record.ops, self._section - 1)
             return op
-        op = self._recorded(self._granted("acquire", lease, invoke_ns, complete_ns))
         self._wanted = None
         self._take(lease, op)
         self._control.enter(State.INSIDE, monotonic_ns())
@@ -125,10 +132,11 @@ class LockSteps:
         return self._recorded(op)
 
     def reenter(self) -> Op:
-        """Acquire the lock that the client holds once more. If that is refused or not answered, nothing has changed."""
+        """Acquire the lock that the client holds once more, in the same way. If that is refused or not answered,
+        nothing has changed."""
         outer = self.held("reenter")
         invoke_ns = monotonic_ns()
-        inner, error = _answer(lambda: self._lock.acquire(outer.key, self.options.ttl_ms))
+        inner, error = _answer(lambda: self._ask(outer.key, self.options.ttl_ms))
         complete_ns = monotonic_ns()
         inner = checked_lease("acquire", inner, outer.key)
         if inner is None:
@@ -186,6 +194,11 @@ class LockSteps:
         op = Op(f, outcome, key, self._section, invoke_ns, monotonic_ns(), **fields)
         self._record(op)
         return op
+
+    def _readers_acquire(self) -> Callable[[str, int], Lease | None]:
+        if not isinstance(self._lock, LetsReadersIn):
+            raise UsageError(f"{type(self._lock).__name__} has no acquire_shared, so it cannot let readers in together")
+        return self._lock.acquire_shared
 
     def _take(self, lease: Lease, op: Op) -> None:
         """A lease without a validity is counted from before the call, as a careful user would."""

@@ -125,20 +125,30 @@ def check_lock(lock: str, lock_command: str | None) -> None:
 def check_renews(lock: str, lock_command: str | None) -> None:
     """Raise UsageError for a Python lock that cannot say whether it is still held (`workloads.base`, `is_held`). A
     program is asked when it is opened."""
-    if lock_command is not None or (":" not in lock and find_lock(lock).kind == "foreign"):
-        return
-    factory = _user_class(lock) if ":" in lock else _recipe(find_lock(lock).path)
+    factory = _python_factory(lock, lock_command)
     if inspect.isclass(factory) and not hasattr(factory, "is_held"):
         raise UsageError(f"--renewal: {lock} has no is_held, so it cannot say whether it is still held")
 
 
+def check_lets_readers_in(lock: str, lock_command: str | None) -> None:
+    """Raise UsageError for a Python lock without `acquire_shared` (`workloads.base`). A program is told with each
+    acquire."""
+    factory = _python_factory(lock, lock_command)
+    if inspect.isclass(factory) and not hasattr(factory, "acquire_shared"):
+        raise UsageError(f"--lock {lock} has no acquire_shared, so it cannot let readers in together")
+
+
 def check_asks_nobody(lock: str, lock_command: str | None) -> None:
     """Raise UsageError for a Python lock that asks sentinels where the primary is (`ASKS_SENTINELS`)."""
-    if lock_command is not None or (":" not in lock and find_lock(lock).kind == "foreign"):
-        return
-    factory = _user_class(lock) if ":" in lock else _recipe(find_lock(lock).path)
-    if getattr(factory, "ASKS_SENTINELS", False):
+    if getattr(_python_factory(lock, lock_command), "ASKS_SENTINELS", False):
         raise UsageError(f"--lock {lock} asks sentinels where the primary is; add --replication sentinel")
+
+
+def _python_factory(lock: str, lock_command: str | None) -> LockFactory | None:
+    """What opens a Python lock; None for a program."""
+    if lock_command is not None or (":" not in lock and find_lock(lock).kind == "foreign"):
+        return None
+    return _user_class(lock) if ":" in lock else _recipe(find_lock(lock).path)
 
 
 def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress], settings: LockSettings) -> Lock:

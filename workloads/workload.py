@@ -71,7 +71,8 @@ class Workload:
     `inside`: what happens in a section. `checkers`: the checkers for its own kind of record, by name; a checker that is
     `ONLY_IF_NAMED` runs only for the workloads that name it. `excluded_checkers`: general checkers that do not apply.
     `fencings`: the values of `--fencing` that it knows. `guards_data`: whether it writes anything that could be lost.
-    `scripts`: the Lua scripts that its clients run in the resource.
+    `scripts`: the Lua scripts that its clients run in the resource. `readers`: the share of its sections whose client
+    comes as a reader (`workloads.base.LetsReadersIn`).
     """
 
     inside: ClassVar[type[Inside]] = Inside
@@ -80,6 +81,7 @@ class Workload:
     fencings: ClassVar[tuple[Fencing, ...]] = ("none",)
     guards_data: ClassVar[bool] = False
     scripts: ClassVar[tuple[str, ...]] = ()
+    readers: ClassVar[float] = 0
 
     @property
     def is_loop(self) -> bool:
@@ -96,6 +98,10 @@ class Workload:
                 f"{', '.join(self.fencings)}"
             )
 
+    def shaped(self, load: LoadPhase, options: ClientOptions) -> LoadPhase:
+        """A load, as far as it fits this workload."""
+        return load
+
     def run(self, client: Client) -> None:
         """Work until `client.control.stop_ns`: choose a key, acquire its lock, work inside, release, rest. Raises
         whatever breaks the run itself: a lock command that died, a full disk."""
@@ -107,7 +113,7 @@ class Workload:
                 continue
             keys = client.options.key_names[: load.keys]
             key = keys[0] if len(keys) == 1 else client.rng.choice(keys)
-            if not enter(client, key):
+            if not enter(client, key, shared=self.readers > 0 and client.rng.random() < self.readers):
                 return
             reenter(client)
             self.inside(lock, client.resource).work(partial(stay, client, load))
@@ -124,9 +130,9 @@ class Workload:
         return f"A client that acquired it stayed inside for {options.stay_in_words} and released the lock."
 
 
-def enter(client: Client, key: str) -> bool:
+def enter(client: Client, key: str, *, shared: bool = False) -> bool:
     """Try until the lock is granted. False: the time to stop came first."""
-    while (op := client.lock.acquire(key)).outcome != "ok":
+    while (op := client.lock.acquire(key, shared=shared)).outcome != "ok":
         if op.complete_ns - op.invoke_ns < _SPIN_NS:
             sleep(client.rng.uniform(0, client.options.retry_delay_ms) / 1000)
         if monotonic_ns() >= client.control.stop_ns:

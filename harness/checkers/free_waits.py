@@ -79,7 +79,7 @@ def check(run: Recorded) -> Answer:
     """No figures where the nodes were not watched, or what went over the links is not on record. Permits of a semaphore
     are several keys, and how many of them are free is up to the lock."""
     ledger = run.ledger
-    wire = None if ledger is None or run.permits > 1 or run.had_no_access else run.wire()
+    wire = None if ledger is None or not run.is_exclusive or run.had_no_access else run.wire()
     if ledger is None or wire is None or not ledger.recorded.issuperset(run.nodes):
         return Answer()
     vain = sorted(_vain(run, ledger, Links(wire)), key=lambda one: one.since_ns)

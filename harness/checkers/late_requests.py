@@ -77,7 +77,7 @@ class _End(NamedTuple):
 def check(run: Recorded) -> Answer:
     """No figures where it is not on record which request changed a key."""
     ledger = run.ledger
-    if ledger is None or not len(ledger.rows) or run.permits > 1:
+    if ledger is None or not len(ledger.rows) or not run.is_exclusive:
         return Answer()
     found: dict[After, list[Late]] = {"release": [], "refusal": []}
     for after, late in _late(run, ledger):

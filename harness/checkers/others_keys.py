@@ -138,7 +138,7 @@ class _Holders:
         self._end, self._deadline = (
             run.sections[name].to_numpy(np.int64).tolist() for name in ("end_ns", "deadline_min_ns")
         )
-        self._values = run.owners.values if run.permits > 1 and run.owners is not None else None
+        self._values = run.owners.values if not run.is_exclusive and run.owners is not None else None
         what, of = rows["what"].astype(str), rows["of"].to_numpy(np.int64)
         self._shared = set(of[(what == "changed").to_numpy(bool) & ~_same_client(rows, of)].tolist())
 

@@ -167,7 +167,7 @@ def gather(run: Recorded, spans: Sequence[Span]) -> Evidence:
     shown = _shown(run, {span.key for span in spans})
     keys = _keys(run, spans)
     seen = ((order, one) for order, one in enumerate(run.key_events()) if is_near(one))
-    witnessed = Witnessed.of(seen, shown, Causes.of(run.ledger, keys), has_slots=run.permits > 1)
+    witnessed = Witnessed.of(seen, shown, Causes.of(run.ledger, keys), has_slots=not run.is_exclusive)
     record = run.wire()
     wire = None if record is None else WireRequests(Wire(record.requests, record.connections), run.config.node_names)
     asked = [] if record is None or wire is None else asked_in(run, record, wire, spans, witnessed.names)
@@ -204,7 +204,7 @@ def _keys(run: Recorded, spans: Sequence[Span]) -> Collection[str]:
     if run.ledger is None:
         return ()
     names = run.ledger.rows["key"].cat.categories
-    similar = [name for name in names if run.permits > 1 and any(span.key in name for span in spans)]
+    similar = [name for name in names if not run.is_exclusive and any(span.key in name for span in spans)]
     return lock_keys(run, run.ledger) or similar
 
 

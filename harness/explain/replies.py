@@ -64,7 +64,7 @@ def asked_in(
             on_nodes |= _similar(record, span.key)
         for one in requests.on(on_nodes, span.from_ns, span.to_ns):
             if one.from_client_ns is not None and (name := next((k for k in one.keys if k in on_nodes), None)):
-                found[one.row] = one, name, name if run.permits > 1 else span.key
+                found[one.row] = one, name, name if not run.is_exclusive else span.key
     some = [one for one, _, _ in found.values()]
     callers = dict(zip(found, _callers(run, some), strict=True))
     doings = _Doings(run, record)

@@ -45,10 +45,8 @@ def mutex_steps(run: Recorded, choice: Choice, name: str) -> Iterator[MutexStep]
     A section whose lease was over before it began has no certain (or possible) window, and no steps. `name`: of the
     format. Raises UsageError if the workload lets several clients in at once.
     """
-    if run.permits > 1:
-        raise UsageError(
-            f"--to {name} writes the history of a mutex, but this run's semaphore lets {run.permits} clients in at once"
-        )
+    if not run.is_exclusive:
+        raise UsageError(f"--to {name} writes the history of a mutex; this run's lock lets several clients in at once")
     acquires = list(records(run.ops[(run.ops["f"] == "acquire").to_numpy()]))
     invoked = {(op["client"], op["life"], op["section"]): op["invoke_ns"] for op in acquires if op["outcome"] == "ok"}
     last_end: dict[tuple[str, int, str], int] = {}

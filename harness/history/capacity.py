@@ -10,7 +10,8 @@ more than k sections open is in excess, and blamed on
     undecided   otherwise
 
 With k = 1 an entry is in excess exactly if it begins an overlap, and has the gravest blame of the overlaps that it
-begins. A client's life counts once, even if its own sections overlap. Of entries at the same time, the later one in the
+begins. A party counts once, even if its own sections overlap: the
+readers of a key count as one client. Of entries at the same time, the later one in the
 table counts the earlier one too.
 
 Counting is sorting, as in `harness.history.overlap_counts`: the windows opened up to an entry, minus those that ended
@@ -64,13 +65,13 @@ def count_crowding(sections: pd.DataFrame, permits: int, by_key: Groups | None =
     if not len(rows):
         return Crowding(min(1, len(sections)), {}, 0)
     windows = Windows.of(sections, rows)
-    lives = _Lives(windows)
-    inside = lives.open_at_entry(windows.end)
+    parties = _Parties(windows)
+    inside = parties.open_at_entry(windows.end)
     most, beyond = int(inside.max()), inside > permits
     if not beyond.any():
         return Crowding(most, {}, 0)
-    possible = lives.open_at_entry(np.minimum(windows.end, windows.possible_until))
-    certain = lives.open_at_entry(np.minimum(windows.end, windows.certain_until))
+    possible = parties.open_at_entry(np.minimum(windows.end, windows.possible_until))
+    certain = parties.open_at_entry(np.minimum(windows.end, windows.certain_until))
     is_lock, is_client = certain > permits, beyond & (possible <= permits)
     chosen: dict[OverlapBlame, tuple[Bools, Ints]] = {
         "lock": (is_lock, certain),
@@ -83,7 +84,7 @@ def count_crowding(sections: pd.DataFrame, permits: int, by_key: Groups | None =
         if len(places):
             places = places[np.argsort(windows.start[places], kind="stable")]
             excess[blame] = Excess(rows[places], chosen[blame][1][places])
-    return Crowding(most, excess, lives.longest_beyond(permits))
+    return Crowding(most, excess, parties.longest_beyond(permits))
 
 
 def pairs_beyond(sections: pd.DataFrame, permits: int, most: int = MOST_PAIRS) -> Pairs:
@@ -102,7 +103,7 @@ def pairs_beyond(sections: pd.DataFrame, permits: int, most: int = MOST_PAIRS) -
 
 def open_with(sections: pd.DataFrame, row: int, blame: OverlapBlame) -> Ints:
     """The sections that were open at an entry, in the window that decided its blame: the positions of one for each
-    client's life, the last one that it entered, ordered by start; the entry itself comes last. `row`: its position."""
+    party, the last one that it entered, ordered by start; the entry itself comes last. `row`: its position."""
     same_key = np.flatnonzero((sections["key"] == sections["key"].iloc[row]).to_numpy(np.bool_))
     windows = Windows.of(sections, same_key)
     at = int(np.flatnonzero(same_key == row)[0])
@@ -111,25 +112,25 @@ def open_with(sections: pd.DataFrame, row: int, blame: OverlapBlame) -> Ints:
         until = np.minimum(until, windows.certain_until if blame == "lock" else windows.possible_until)
     entered, order = windows.start[at], np.argsort(windows.start, kind="stable")
     order = order[: int(np.flatnonzero(order == at)[0])]
-    order = order[(until[order] >= entered) & (windows.life[order] != windows.life[at])]
-    _, from_behind = np.unique(windows.life[order][::-1], return_index=True)
+    order = order[(until[order] >= entered) & (windows.party[order] != windows.party[at])]
+    _, from_behind = np.unique(windows.party[order][::-1], return_index=True)
     others = order[np.sort(len(order) - 1 - from_behind)]
     found: Ints = same_key[np.append(others, at)]
     return found
 
 
-class _Lives:
-    """Sections ordered by key and start, of which those of one life count as one where they touch."""
+class _Parties:
+    """Sections ordered by key and start, of which those of one party count as one where they touch."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
         self._line = TimeLine.of(windows.key, windows.start)
-        self._together, first = windows.by_life()
+        self._together, first = windows.by_party()
         self._own = TimeLine.of(np.cumsum(first), windows.start[self._together])
         self._alone = not touched(self._own, windows.end[self._together]).any()
 
     def open_at_entry(self, until: Ints) -> Ints:
-        """At each entry the number of lives whose window, which ends at `until`, is open, with the one that enters; 0
+        """At each entry the number of parties whose window, which ends at `until`, is open, with the one that enters; 0
         for an entry whose own window is empty."""
         opens, until_all = self._merged(until)
         ends = self._line.place(until_all)[opens]
@@ -139,7 +140,7 @@ class _Lives:
         return count
 
     def longest_beyond(self, permits: int) -> int:
-        """The longest time in which more than that many lives were inside."""
+        """The longest time in which more than that many parties were inside."""
         opens, until = self._merged(self._windows.end)
         places, until = self._line.place(until)[opens], until[opens]
         order = np.lexsort((until, places))  # times after the latest start have one place
@@ -148,14 +149,14 @@ class _Lives:
         here = np.arange(len(starts))
         before = here - np.searchsorted(ends, starts, side="left")
         after = np.searchsorted(starts, ends, side="right") - here
-        # Both are the number of lives inside without the one that enters, or with the one that leaves. It goes above
+        # Both are the number of parties inside without the one that enters, or with the one that leaves. It goes above
         # `permits` and falls back to it in turns.
         lengths: Ints = until[after == permits + 1] - begun[before == permits]
         return int(lengths.max())
 
     def _merged(self, until: Ints) -> tuple[Bools, Ints]:
-        """Which rows open a window in which their life is not already inside, and when each of these windows ends,
-        together with the windows of the same life that touch it."""
+        """Which rows open a window in which their party is not already inside, and when each of these windows ends,
+        together with the windows of the same party that touch it."""
         start = self._windows.start
         opens: Bools = until >= start
         if self._alone:

@@ -158,7 +158,7 @@ def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tupl
     freed = _freed(ledger)
     freed_names = {name for key, name in names.items() if key in freed and key not in copies}
     copies |= {key for key, name in names.items() if key not in freed and name in freed_names and key not in own_names}
-    if run.permits > 1:
+    if not run.is_exclusive:
         copies.clear()
     copies |= held.keys() - names.keys()
     names = {key: name for key, name in (names | own_names).items() if key not in copies}

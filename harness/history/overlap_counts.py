@@ -8,7 +8,7 @@ sections that overlap it in each window, and
 
     lock = certain    undecided = possible - certain    client = section - possible
 
-Pairs within one life of one client are counted the same way, with (key, life) in place of the key, and subtracted.
+Pairs within one party are counted the same way, with (key, party) in place of the key, and subtracted.
 
 The longest overlap is a range maximum. The later sections that section i overlaps with a given blame form a range; the
 end of i's window is applied to that whole range as a candidate, and the maximum at j is the latest end that overlaps j.
@@ -63,8 +63,7 @@ class PairsOfBlame:
 
 
 def count_overlaps(sections: pd.DataFrame, by_key: Groups | None = None) -> dict[OverlapBlame, PairsOfBlame]:
-    """The overlapping pairs of sections of one key and of different clients or lives. Blames without pairs are left
-    out.
+    """The overlapping pairs of sections of one key and of different parties. Blames without pairs are left out.
 
     Each row of `sections` is one section, with the columns of `harness.history.sections`. `by_key`: as in
     `harness.history.overlaps.touching`.
@@ -109,7 +108,7 @@ def _listed(sections: pd.DataFrame) -> dict[OverlapBlame, PairsOfBlame]:
 
 
 def overlapped_keys(sections: pd.DataFrame) -> frozenset[str]:
-    """The keys for which any two sections of different clients or lives overlapped."""
+    """The keys for which any two sections of different parties overlapped."""
     rows = touching(sections)
     if not len(rows):
         return frozenset()
@@ -127,10 +126,10 @@ class _Window:
         self.reach = last_reached(key, start, until)
         self.met = open_windows(self.reach, self.is_open)
 
-    def leave_out_own(self, life: Codes, together: Places) -> None:
-        """Take pairs of one life out of `met`. `together`: the rows ordered by life. Within a life, what a window
+    def leave_out_own(self, party: Codes, together: Places) -> None:
+        """Take pairs of one party out of `met`. `together`: the rows ordered by party. Within a party, what a window
         reaches follows from the rows that it reaches at all: rows take the place of times."""
-        own = last_reached(life, together, self.reach[together])
+        own = last_reached(party, together, self.reach[together])
         in_order = np.empty_like(self.met)
         in_order[together] = open_windows(own, self.is_open[together])
         self.met -= in_order
@@ -151,13 +150,13 @@ class _Crowd:
             zip(different, _each(partial(_Window, windows.key, windows.start), different.values()), strict=True)
         )
         self._named = {name: found[id(until)] for name, until in untils.items()}
-        together, first = windows.by_life()
+        together, first = windows.by_party()
         reached = self._named["section"].reach.take(together)
         together = together.astype(reached.dtype)
         self._alone = not (~first[1:] & (reached[:-1] >= together[1:])).any()
         if not self._alone:
-            life: Codes = np.cumsum(first, dtype=np.int32)
-            _each(lambda window: window.leave_out_own(life, together), found.values())
+            party: Codes = np.cumsum(first, dtype=np.int32)
+            _each(lambda window: window.leave_out_own(party, together), found.values())
         self.met = {name: window.met for name, window in self._named.items()}
 
     def _ends(self, blame: int) -> Ints:
@@ -210,7 +209,7 @@ class _Crowd:
         """The earlier sections that section j overlaps with this blame, ordered by start."""
         windows = self._windows
         before: Ints = np.arange(np.searchsorted(windows.key, windows.key[j]), j)
-        before = before[(windows.end[before] >= windows.start[j]) & (windows.life[before] != windows.life[j])]
+        before = before[(windows.end[before] >= windows.start[j]) & (windows.party[before] != windows.party[j])]
         partners: Ints = before[windows.blames(before, np.full(len(before), j)) == blame]
         return partners
 
@@ -231,15 +230,15 @@ class _Crowd:
         return result
 
     def _strangers(self) -> Iterator[tuple[Bools, Bools]]:
-        """Pairs of sets that separate lives: any two sections of different lives are in the two sets of at least one
-        pair, and no two sections of one life are. If no life overlaps itself, which is usual, one pair of all sections
-        suffices."""
+        """Pairs of sets that separate parties: any two sections of different parties are in the two sets of at least
+        one pair, and no two sections of one party are. If no party overlaps itself, which is usual without readers, one
+        pair of all sections suffices."""
         if self._alone:
             everybody = np.ones(len(self._windows), np.bool_)
             yield everybody, everybody
             return
-        for bit in range(int(self._windows.life.max()).bit_length()):
-            has = (self._windows.life >> bit & 1).astype(np.bool_)
+        for bit in range(int(self._windows.party.max()).bit_length()):
+            has = (self._windows.party >> bit & 1).astype(np.bool_)
             yield has, ~has
             yield ~has, has
 

@@ -1,6 +1,7 @@
 """Which sections of one key overlapped, and who is to blame for each pair.
 
-Sections are closed intervals: equal ends overlap. The *certain window* of a section is the part in which its client was
+Sections are closed intervals: equal ends overlap. Sections of one *party* may overlap: those of one life of a client,
+and those of all readers of a key. The *certain window* of a section is the part in which its client was
 certainly within the validity that its lock reported; the *possible window* is the part in which it may have been:
 
     certain  = [start, min(end, deadline_min)]        possible = [start, min(end, deadline_max)]
@@ -37,10 +38,11 @@ _CHUNK: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The sections' times as arrays, in the table's order. `life`: one number for each life of each client."""
+    """The sections' times as arrays, in the table's order. `party`: one number for each life of each client, and one
+    for all readers."""
 
     key: Codes
-    life: Codes
+    party: Codes
     start: Ints
     end: Ints
     certain_until: Ints
@@ -54,7 +56,7 @@ class Windows:
         chosen = slice(None) if len(rows) == len(sections) and ascending(rows) else rows
         return cls(
             key=codes_of(sections["key"])[chosen],
-            life=placed(codes_of(sections["client"])[chosen], sections["life"].to_numpy()[chosen]),
+            party=parties_of(sections)[chosen],
             start=sections["start_ns"].to_numpy(np.int64)[chosen],
             end=sections["end_ns"].to_numpy(np.int64)[chosen],
             certain_until=sections["deadline_min_ns"].to_numpy(np.int64)[chosen],
@@ -70,12 +72,12 @@ class Windows:
     def __len__(self) -> int:
         return len(self.start)
 
-    def by_life(self) -> tuple[Ints, Bools]:
-        """The rows ordered by life and key, and which of these come first of their life and key. The windows are
+    def by_party(self) -> tuple[Ints, Bools]:
+        """The rows ordered by party and key, and which of these come first of their party and key. The windows are
         ordered by key."""
-        order = stable_order(self.life)
+        order = stable_order(self.party)
         first = np.ones(len(self), np.bool_)
-        first[1:] = self.life[order[1:]] != self.life[order[:-1]]
+        first[1:] = self.party[order[1:]] != self.party[order[:-1]]
         first[1:] |= self.key[order[1:]] != self.key[order[:-1]]
         return order, first
 
@@ -110,6 +112,12 @@ class Pairs:
     def blamed(self, blame: OverlapBlame) -> Ints:
         """The positions, in these arrays, of the pairs with this blame."""
         return np.flatnonzero(self.blame == BLAMES.index(blame))
+
+
+def parties_of(sections: pd.DataFrame) -> Codes:
+    """For each section the number of its party: its client's life, or that of all readers."""
+    lives = placed(codes_of(sections["client"]), sections["life"].to_numpy())
+    return np.where(sections["shared"], int(lives.max(initial=0)) + 1, lives) if "shared" in sections else lives
 
 
 def sections_by_key(sections: pd.DataFrame) -> Groups:
@@ -147,7 +155,7 @@ def _either_side(with_next: Bools) -> Bools:
 
 
 def overlapping_pairs(sections: pd.DataFrame, most: int = MOST_PAIRS) -> Pairs:
-    """Overlapping pairs of sections of one key and of different clients or lives: all of them, or `most` of them."""
+    """Overlapping pairs of sections of one key and of different parties: all of them, or `most` of them."""
     order = touching(sections)
     windows = Windows.of(sections, order)
     line = TimeLine.of(windows.key, windows.start)
@@ -159,7 +167,7 @@ def overlapping_pairs(sections: pd.DataFrame, most: int = MOST_PAIRS) -> Pairs:
         span = counts[first:last]
         left = np.repeat(np.arange(first, last), span)
         right = left + 1 + np.arange(len(left)) - np.repeat(np.cumsum(span) - span, span)
-        other: Bools = windows.life[left] != windows.life[right]
+        other: Bools = windows.party[left] != windows.party[right]
         found.append((left[other], right[other]))
         listed += int(other.sum())
         if listed >= most:

@@ -130,6 +130,12 @@ class RunTables:
         counts = "capacity" in find_workload(self.config.workload).checkers
         return self.config.permits if counts else 1
 
+    @cached_property
+    def is_exclusive(self) -> bool:
+        """Whether only one client may be inside one key at once: the lock counts no permits, and no client came as a
+        reader."""
+        return self.permits == 1 and "shared" not in self.sections
+
     @property
     def had_no_access(self) -> bool:
         """Whether nobody acquired the lock, and the nodes turned requests away: then nothing is known of the lock."""

@@ -10,6 +10,7 @@ deadline_max_ns  the latest such time; equal to deadline_min_ns if the lock repo
 validity_ms, granted_ms, requested_ns, token, token_source (each may be missing), extensions
 lapsed_from_ns, lapsed_to_ns  the longest time in which the client certainly had no lease, before an extension that came
                  too late; both 0 if there is none. Only where some section of the run has one
+shared           whether its client came as a reader. Only where some client did
 
 If the client asked the lock whether it still holds it, the section is vouched for until the last yes. So it is until
 its release if no time was promised and the lock says that it released it. If the client acquired it once more, it may
@@ -149,6 +150,7 @@ def _sections_of(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequence[
             "token": token,
             "token_source": source,
             **leased,
+            **({"shared": ops["shared"].to_numpy(np.int8)[granting]} if ops["shared"].any() else {}),
         }
     )
 

@@ -34,7 +34,8 @@ from nemesis.schedule import (
     needs_disks,
     parse_spec,
 )
-from workloads.registry import check_asks_nobody, check_lock, check_renews, manifest_of
+from workloads.kinds import find_workload
+from workloads.registry import check_asks_nobody, check_lets_readers_in, check_lock, check_renews, manifest_of
 
 
 def prepare(config: RunConfig) -> Prepared:
@@ -101,6 +102,8 @@ def check_input(config: RunConfig) -> None:
     check_lock(config.lock, config.lock_command)
     if config.renewal_ms is not None:
         check_renews(config.lock, config.lock_command)
+    if find_workload(config.workload).readers:
+        check_lets_readers_in(config.lock, config.lock_command)
     if config.replication != "sentinel":
         check_asks_nobody(config.lock, config.lock_command)
 

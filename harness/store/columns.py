@@ -47,6 +47,7 @@ OPS_SCHEMA: Final = pa.schema(
         column("stale", pa.bool_()),
         column("error", NAME, optional=True),
         column("granted_ms", pa.float64(), optional=True),
+        column("shared", pa.bool_()),
     ]
 )
 WRITES_SCHEMA: Final = pa.schema(
