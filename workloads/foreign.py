@@ -144,7 +144,7 @@ class ForeignLock:
         return self._lease(key, answer) if _definite(answer) else None
 
     def acquire_shared(self, key: str, ttl_ms: int) -> Lease | None:
-        answer = self._ask({"do": "acquire", "key": key, "ttl_ms": ttl_ms, "shared": True})
+        answer = self._ask({"do": "acquire_shared", "key": key, "ttl_ms": ttl_ms})
         return self._lease(key, answer) if _definite(answer) else None
 
     def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:

@@ -219,10 +219,11 @@ def test_one_key_is_taken_out_of_several() -> None:
 
 
 @pytest.mark.parametrize("name", ["porcupine", "jepsen"])
-def test_a_semaphore_is_no_mutex(name: Format) -> None:
-    run = History(workload="semaphore", permits=2).section("c1", 10, 20).recorded()
-    with pytest.raises(UsageError, match="lets 2 clients in at once"):
-        exported(run, name)
+def test_a_semaphore_and_a_read_write_lock_are_no_mutex(name: Format) -> None:
+    semaphore = History(workload="semaphore", permits=2).section("c1", 10, 20).recorded()
+    for run in (semaphore, History().section("c1", 10, 20, shared=True).recorded()):
+        with pytest.raises(UsageError, match="lets several clients in at once"):
+            exported(run, name)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import ast
 import json
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest import mock
 
@@ -59,6 +60,17 @@ def fresh(path: Path, seed: int, size: int) -> Path:
 @given(seed=seeds, size=sizes)
 def test_the_judges_agree_on_random_folders(tmp_path: Path, seed: int, size: int) -> None:
     folder = fresh(tmp_path, seed, size)
+    assert by_the_product(folder) == by_the_plain_judge(folder)
+
+
+@settings(UNHURRIED, max_examples=60)
+@given(seed=seeds, size=st.integers(2, 6))
+def test_the_judges_agree_on_readers_and_writers(tmp_path: Path, seed: int, size: int) -> None:
+    folder, rng = fresh(tmp_path, seed, size), Random(seed)
+    for log in (folder / "clients").iterdir():
+        ops = [json.loads(line) for line in log.read_text().splitlines()]
+        come = [op | {"shared": rng.random() < 0.6} if op["f"] == "acquire" else op for op in ops]
+        log.write_text("".join(json.dumps(op) + "\n" for op in come))
     assert by_the_product(folder) == by_the_plain_judge(folder)
 
 

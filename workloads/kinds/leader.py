@@ -25,7 +25,8 @@ class Leader(Workload):
     def shaped(self, load: LoadPhase, options: ClientOptions) -> LoadPhase:
         ttl_ms = options.ttl_ms
         hold = load.hold if load.hold.high_ms > ttl_ms else Hold("uniform", ttl_ms, 3 * ttl_ms)
-        return replace(load, hold=hold, extensions=0 if options.renewal_ms is not None else _AGAIN_AND_AGAIN)
+        extensions = 0 if options.renewal_ms is not None else _AGAIN_AND_AGAIN
+        return replace(load, hold=hold, keys=options.keys, extensions=extensions)
 
     def story(self, options: ClientOptions) -> str:
         return (

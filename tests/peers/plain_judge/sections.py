@@ -48,6 +48,11 @@ class Section:
     """The longest time without a lease before an extension."""
     certain_so_far: bool = True
     """No extension came after the lease before it may have expired."""
+    is_readers: bool = False
+
+    @property
+    def party(self) -> Life | str:
+        return "the readers" if self.is_readers else self.life
 
     @property
     def possible(self) -> Interval:
@@ -72,12 +77,12 @@ def blame(a: Section, b: Section) -> str:
 
 
 def overlaps(sections: Sequence[Section]) -> list[tuple[Section, Section]]:
-    """All pairs: of one key, of two clients or lives, with a point in common."""
+    """All pairs: of one key, of two parties, with a point in common."""
     return [
         (a, b)
         for i, a in enumerate(sections)
         for b in sections[i + 1 :]
-        if a.key == b.key and a.life != b.life and meet((a.start, a.end), (b.start, b.end))
+        if a.key == b.key and a.party != b.party and meet((a.start, a.end), (b.start, b.end))
     ]
 
 
@@ -120,6 +125,7 @@ def _section(
     start = acquire["complete_ns"]
     section = Section(life, acquire["section"], acquire["key"], asked_ns, start, max(start, left), *lease.deadline)
     section.released = release
+    section.is_readers = acquire.get("shared", False)
     section.leases.append(lease)
     for op in ops:
         if op["f"] == "extend" and op["outcome"] == "ok":

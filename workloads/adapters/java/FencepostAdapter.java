@@ -53,6 +53,11 @@ public final class FencepostAdapter {
 
         Map<String, Object> acquire(String key, long ttlMs) throws Exception;
 
+        /** For a reader, which other readers may join. */
+        default Map<String, Object> acquireShared(String key, long ttlMs) throws Exception {
+            return fail("this library cannot let readers in together");
+        }
+
         default Map<String, Object> extend(String key, String value, long ttlMs) throws Exception {
             return fail("this library cannot extend a lock");
         }
@@ -231,6 +236,8 @@ public final class FencepostAdapter {
                     return ok("describe", adapter.describe());
                 case "acquire":
                     return adapter.acquire(key, (Long) request.get("ttl_ms"));
+                case "acquire_shared":
+                    return adapter.acquireShared(key, (Long) request.get("ttl_ms"));
                 case "extend":
                     return adapter.extend(key, value, (Long) request.get("ttl_ms"));
                 case "release":

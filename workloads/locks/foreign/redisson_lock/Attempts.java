@@ -41,6 +41,28 @@ public final class Attempts {
         };
     }
 
+    public RLock read(Redisson client, String key) {
+        return new RedissonReadLock(client.getCommandExecutor(), key) {
+            @Override
+            <T> RFuture<T> tryLockInnerAsync(
+                    long waitTime, long leaseTime, TimeUnit unit, long thread, RedisStrictCommand<T> command) {
+                lastNs = System.nanoTime();
+                return super.tryLockInnerAsync(waitTime, leaseTime, unit, thread, command);
+            }
+        };
+    }
+
+    public RLock write(Redisson client, String key) {
+        return new RedissonWriteLock(client.getCommandExecutor(), key) {
+            @Override
+            <T> RFuture<T> tryLockInnerAsync(
+                    long waitTime, long leaseTime, TimeUnit unit, long thread, RedisStrictCommand<T> command) {
+                lastNs = System.nanoTime();
+                return super.tryLockInnerAsync(waitTime, leaseTime, unit, thread, command);
+            }
+        };
+    }
+
     public RFencedLock fenced(Redisson client, String key) {
         return new RedissonFencedLock(client.getCommandExecutor(), key) {
             @Override

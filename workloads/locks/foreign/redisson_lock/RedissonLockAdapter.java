@@ -12,7 +12,7 @@ import org.redisson.config.BaseConfig;
 import org.redisson.config.Config;
 
 /**
- * Redisson's lock of one server, on the first node: RLock, or with [settings] RFencedLock or the fair lock.
+ * Redisson's lock of one server, on the first node: RLock, or with [settings] RFencedLock, RReadWriteLock or the fair lock.
  *
  * <p>It uses the library's own defaults. The library's bugs are part of what is tested: nothing is fixed here. tryLock has a
  * lease time, which is the TTL, so the watchdog does not renew. With --renewal it has none, and the watchdog renews every
@@ -27,6 +27,7 @@ import org.redisson.config.Config;
 public final class RedissonLockAdapter implements FencepostAdapter.Renewing {
     private static final long WARM_UP_S = 10;
     private static final int WARM_UPS = 5;
+    private static final String READ_WRITE = "RReadWriteLock";
     /** A pool may run a task in the thread that waits for it, which would own the lock already. */
     private static final Executor OWN_THREADS = task -> new Thread(task).start();
 
@@ -60,7 +61,19 @@ public final class RedissonLockAdapter implements FencepostAdapter.Renewing {
     @Override
     public Map<String, Object> acquire(String key, long ttlMs) throws InterruptedException {
         Attempts attempts = new Attempts();
-        RLock lock = lock(attempts, key);
+        return acquire(attempts, lock(attempts, key), ttlMs);
+    }
+
+    @Override
+    public Map<String, Object> acquireShared(String key, long ttlMs) throws Exception {
+        if (!kind.equals(READ_WRITE)) {
+            return FencepostAdapter.Renewing.super.acquireShared(key, ttlMs);
+        }
+        Attempts attempts = new Attempts();
+        return acquire(attempts, attempts.read(client, key), ttlMs);
+    }
+
+    private Map<String, Object> acquire(Attempts attempts, RLock lock, long ttlMs) throws InterruptedException {
         long leaseMs = renews ? -1 : ttlMs; // as in the library: -1 has the watchdog renew
         Long token = null;
         boolean granted;
@@ -123,6 +136,7 @@ public final class RedissonLockAdapter implements FencepostAdapter.Renewing {
             case "RLock" -> attempts.lock(client, key);
             case "RFencedLock" -> attempts.fenced(client, key);
             case "fair RLock" -> attempts.fair(client, key);
+            case READ_WRITE -> attempts.write(client, key);
             default -> throw new IllegalArgumentException("no lock of Redisson's is called " + kind);
         };
     }
