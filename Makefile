@@ -106,7 +106,8 @@ SLOW_ANSWERS = --nemesis latency:interval=2s,duration=4s,kind=delay,delay=300ms-
 test-controls: base ## locks that are broken on purpose: each must be caught as a violation blamed on the lock
 	@set -e; for lock in $(CONTROLS); do \
 		case $$lock in *validity*) how="$(SLOW_ANSWERS)" ;; *) how="--nemesis partition+pause" ;; esac; \
-		case $$lock in *semaphore*) how="$$how --workload semaphore --permits 2" ;; esac; \
+		case $$lock in *semaphore*) how="$$how --workload semaphore --permits 2" ;; \
+			*rw-lock*) how="$$how --workload rw-lock" ;; *extend*) how="$$how --workload leader" ;; esac; \
 		$(TEST) --expect violation --require lease --lock $$lock $$how $(if $(DURATION),,--duration 20s) $(COMMON); done
 	.venv/bin/fencepost script client-clock-step-by-the-wall $(if $(CLUSTER),--cluster $(CLUSTER))
 	@.venv/bin/fencepost list --last $(words $(CONTROLS) $(SCRIPTED_CONTROL))

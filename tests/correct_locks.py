@@ -228,4 +228,6 @@ CORRECT: Final[dict[str, tuple[str, ...]]] = {
     "nothing but the lock": ("--lock", "redlock", "--workload", "acquire-release"),
     "a semaphore": ("--lock", "semaphore", "--workload", "semaphore", "--permits", "2"),
     "a semaphore that counts": ("--lock", "semaphore-counted", "--workload", "semaphore", "--permits", "2"),
+    "readers and writers": ("--lock", "rw-lock", "--workload", "rw-lock"),
+    "a leader": ("--lock", "redlock-token", "--workload", "leader"),
 }

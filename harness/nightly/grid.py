@@ -27,6 +27,8 @@ CONTROLS: Final[Mapping[str, Mapping[str, str]]] = {
     "control-quorum-of-two": _CUTS_AND_PAUSES,
     "control-release-without-comparing": _CUTS_AND_PAUSES,
     "control-no-validity-check": _SLOW_ANSWERS,
+    "control-extend-without-comparing": _CUTS_AND_PAUSES | {"workload": "leader"},
+    "control-rw-lock-first-reader-out": _CUTS_AND_PAUSES | {"workload": "rw-lock"},
     "control-semaphore-by-majority": _CUTS_AND_PAUSES | {"workload": "semaphore", "permits": "2"},
 }
 """Locks that are broken on purpose, and options of `fencepost test` that show it."""

@@ -78,10 +78,12 @@ def test_every_file_in_the_folder_is_a_lock_with_a_summary() -> None:
     }
     assert {"redlock-ng", "redlock-py", "pottery"} <= {name for name, info in infos.items() if info.kind == "foreign"}
     assert {name for name, info in infos.items() if info.kind == "control"} == {
+        "control-extend-without-comparing",
         "control-quorum-of-two",
         "control-release-without-comparing",
         "control-no-validity-check",
         "control-no-unique-value",
+        "control-rw-lock-first-reader-out",
         "control-semaphore-by-majority",
         "control-wall-clock",
     }

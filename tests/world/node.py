@@ -364,7 +364,7 @@ _COMMANDS: Final[dict[str, Callable[..., Any]]] = {
     "SET": Store.set,
     "SETNX": _setnx,
     "DEL": Store.delete,
-    "EXISTS": lambda store, key: int(key in store.keys),
+    "EXISTS": lambda store, *keys: sum(key in store.keys for key in keys),
     "PEXPIRE": lambda store, key, ms: store.expire(key, int(float(ms))),
     "EXPIRE": lambda store, key, seconds: store.expire(key, 1_000 * int(seconds)),
     "PTTL": _left,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.peers.plain_judge.folder import DamagedError, Folder
 
-LOADS = ("acquire-release", "fenced-counter", "register", "semaphore")
+LOADS = ("acquire-release", "fenced-counter", "leader", "register", "rw-lock", "semaphore")
 """The workloads whose clients release every lock before they finish."""
 
 
