@@ -41,8 +41,8 @@ class Owners:
 
     `values`: by place in `sections`, the values that were set for that section, or that its client found there: no
     other client's. Empty for a section that set no key although others do, and missing where the value does not tell
-    whose key it is. `shared`: values that were set for sections of several clients, with the places of those.
-    `of_clients`: values that one client uses again and again, and that client. `copies`: keys on the nodes that
+    whose key it is, and for readers. `shared`: values that were set for sections of several clients, with the places of
+    those. `of_clients`: values that one client uses again and again, and that client. `copies`: keys on the nodes that
     acquires set, and that are not the lock's."""
 
     holdings: pd.DataFrame
@@ -74,7 +74,13 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
     holdings = done_with(run, ledger, holdings, left_ns(run))
     sent = (tuple(map(setters.sent_ns, events)) for events in holdings["renewed_by"])
     holdings = holdings.assign(renewals_sent=objects(sent))
-    if 2 * sum(map(bool, values.values())) < len(run.sections):
+    if "shared" in run.sections:
+        # Readers share a key, so what it holds is not one reader's.
+        alone = np.flatnonzero(run.sections["shared"].to_numpy() == 0)
+        values = {section: values[section] for section in alone.tolist() if section in values}
+    else:
+        alone = np.arange(len(run.sections))
+    if 2 * sum(map(bool, values.values())) < len(alone):
         # What this lock sets tells nothing of who holds it.
         values, of_clients = {}, {}
     return Owners(holdings, values, used.shared(holdings), of_clients, copies)

@@ -8,6 +8,7 @@ import pytest
 
 from fencepost import Run
 from harness.cli.main import run as run_here
+from harness.history.overlaps import overlapping_pairs
 from tests.harness import runs
 from tests.harness.second_tries import caught, spared, valid
 
@@ -107,6 +108,34 @@ def test_a_lock_that_starves_its_clients_is_caught_without_any_data(tmp_path: Pa
     assert ("starved-client", "lock") in kinds(run)
     [hungry, *_] = run.verdict.figures["kept_out"].starved
     assert hungry in {"c1", "c2", "c3"}
+
+
+def test_a_read_write_lock_lets_readers_in_together_and_is_never_blamed(tmp_path: Path) -> None:
+    given = runs.short_run("--workload", "rw-lock", "--lock", "rw-lock", "--nemesis", "partition", "--clients", "5")
+    code, said, run = spared(tmp_path, given)
+    assert code == 0, said
+    readers = run.sections[run.sections["shared"] == 1]
+    assert len(run.sections) > len(readers) > 10
+    assert len(overlapping_pairs(readers.drop(columns="shared")).later) > 5, "readers were inside together"
+    assert run.verdict.figures["exclusion"].overlaps["lock"] == 0
+
+
+def test_a_reader_that_lets_a_writer_in_is_caught_and_explained(tmp_path: Path) -> None:
+    given = ("--workload", "rw-lock", "--lock", "control-rw-lock-first-reader-out", "--nemesis", "none")
+    code, said, run = caught(tmp_path, runs.short_run(*given, "--clients", "5"))
+    assert code == 1, said
+    assert ("overlap", "lock") in kinds(run)
+    _, told, _ = runs.fencepost(tmp_path, "explain", str(run.path))
+    assert "deleted k1#readers: in its release it sent DEL to" in " ".join(told.split())
+
+
+def test_a_leader_that_extends_its_successor_s_lease_is_caught(tmp_path: Path) -> None:
+    pauses = ("--nemesis", "pause:targets=inside,interval=500ms,duration=800ms", "--ttl", "400ms", "--duration", "5s")
+    given = ("--workload", "leader", "--lock", "control-extend-without-comparing", *pauses)
+    code, said, run = caught(tmp_path, runs.short_run(*given))
+    assert code == 1, said
+    assert ("lost-lease-extended", "lock") in kinds(run)
+    assert ("anothers-key", "lock") in kinds(run)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.checkers import free_waits, late_requests, partial_starvation
+from harness.checkers import free_waits, late_requests, others_keys, partial_starvation
 from harness.history.capacity import count_crowding
 from harness.history.overlap_counts import count_overlaps, overlapped_keys
 from harness.history.overlaps import overlapping_pairs
@@ -57,6 +57,28 @@ def test_the_lock_is_exclusive_unless_a_client_came_as_a_reader() -> None:
 @pytest.mark.parametrize("checker", [free_waits, late_requests, partial_starvation], ids=lambda one: one.__name__)
 def test_what_only_an_exclusive_lock_promises_is_not_asked_of_readers(checker: object) -> None:
     assert checker.check(reading("c1", 0, 50).watch("n1").recorded()).figures is None  # type: ignore[attr-defined]
+
+
+def joined(**come: bool) -> History:
+    """c2 has set the key and is inside; then an acquire of c1 gives that key more time."""
+    history = History(ttl_ms=400).watch("n1").section("c2", 500, 900, asked=480, **come)
+    history.request("c2", "n1", "SET k1 b PX 400", 490, 491).seen("n1", "set", 492, "b", since=485, ttl=400)
+    history.section("c1", 615, 800, asked=595, **come).request("c1", "n1", "PEXPIRE k1 400", 600, 601, reply="1")
+    return history.seen("n1", "prolonged", 602, "b", since=599, ttl=400)
+
+
+@pytest.mark.parametrize("come", [{}, {"shared": True}], ids=["writers", "readers"])
+def test_only_a_reader_may_hold_and_prolong_a_key_that_another_client_set(come: dict[str, bool]) -> None:
+    found = [finding.kind for finding in others_keys.check(joined(**come).recorded()).findings]
+    assert found == ([] if come else ["anothers-key-prolonged"])
+
+
+def test_what_a_writer_set_is_known_however_many_readers_there_are() -> None:
+    history = joined(shared=True).section("c3", 1_000, 1_100, asked=980)
+    history.request("c3", "n1", "SET k1 w PX 400", 990, 991).seen("n1", "set", 992, "w", since=985, ttl=400)
+    owners = history.recorded().owners
+    assert owners is not None
+    assert list(owners.values.values()) == [{"w"}]
 
 
 @settings(max_examples=200)
