@@ -48,7 +48,7 @@ class LockSteps:
         self._control = control
         self._section = first_section - 1
         self._wanted: tuple[str, bool] | None = None
-        self._ask = lock.acquire
+        self._ask: Callable[[str, int], Lease | None] = lock.acquire
         self._lease: Lease | None = None
         self._inner: list[Lease] = []
         self._lapses_ns = 0

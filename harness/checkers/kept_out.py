@@ -89,7 +89,8 @@ class _Gap:
 def check(run: Recorded) -> Answer:
     waits = list(_waits(run))
     gaps = list(_gaps(run, waits))
-    starved = [wait for wait in waits if _is_starved(run, wait)]
+    # Readers that keep coming may keep a writer out.
+    starved = [wait for wait in waits if run.is_exclusive and _is_starved(run, wait)]
     figures = Figures(
         gaps=len(gaps),
         longest_gap_ms=max((gap.length_ns for gap in gaps), default=0) / 1e6,

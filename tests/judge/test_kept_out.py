@@ -266,6 +266,11 @@ def test_who_loses_against_others_a_hundred_times_starves(golden: Golden) -> Non
     assert (figures.starved, figures.gaps) == (("c2",), 0)
 
 
+def test_a_writer_that_readers_keep_out_does_not_starve() -> None:
+    history = starving(100).section("c1", 10_500, 10_501, number=600, key="k2", shared=True)
+    assert check(history.recorded()).findings == ()
+
+
 def test_who_loses_less_often_or_for_a_shorter_time_may_have_had_bad_luck() -> None:
     assert check(starving(99).recorded()).findings == ()
     assert check(starving(100, until=10_199).recorded()).findings == ()
