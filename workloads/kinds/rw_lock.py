@@ -9,7 +9,7 @@ from workloads.options import ClientOptions
 from workloads.workload import Workload
 
 
-class ReadWriteLock(Workload):
+class ReadersAndWriters(Workload):
     readers = 0.75
 
     def story(self, options: ClientOptions) -> str:
@@ -20,4 +20,4 @@ class ReadWriteLock(Workload):
         )
 
 
-WORKLOAD = ReadWriteLock()
+WORKLOAD = ReadersAndWriters()
