@@ -15,6 +15,11 @@ Belongs = Promise | Literal["record", "none"]
 """What a kind of finding belongs to. `record`: the record, or the resource that it stands on, cannot be trusted, which
 is a violation whatever is required. `none`: it breaks no promise by itself, also where the lock is to blame."""
 
+Surveyed = Literal["exclusive", "validity", "extension", "free", "orphans", "timeout", "way in", "follows"]
+"""What a kind of finding says of a library in the survey: the name of the promise that it breaks (`harness.survey`).
+`way in`: the promise about the fault that was in force. `follows`: nothing more than the overlap that it follows
+from."""
+
 PROMISES: Final[tuple[Promise, ...]] = get_args(Promise)
 KEPT_BY_THE_LOCK: Final[tuple[Promise, ...]] = ("lease", "liveness")
 """Only a finding that blames the lock breaks these. The others are broken regardless of who is to blame."""

@@ -210,5 +210,5 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-OVERRUN: Final = FindingKind("acquire-overrun", "liveness", _told)
-NEVER_ENDED: Final = FindingKind("acquire-never-ended", "liveness")
+OVERRUN: Final = FindingKind("acquire-overrun", "liveness", _told, surveyed="timeout")
+NEVER_ENDED: Final = FindingKind("acquire-never-ended", "liveness", surveyed="timeout")

@@ -230,4 +230,4 @@ def _with_the_late_one(others: Sequence[Side], entered: Side, surely: bool) -> t
     return (late or others)[0], entered
 
 
-OVER_CAPACITY: Final = FindingKind("over-capacity", "exclusion", _told)
+OVER_CAPACITY: Final = FindingKind("over-capacity", "exclusion", _told, surveyed="exclusive")

@@ -187,4 +187,6 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-EARLY_GRANT: Final = FindingKind("grant-before-majority", "lease", _told, stands_for="too few nodes")
+EARLY_GRANT: Final = FindingKind(
+    "grant-before-majority", "lease", _told, stands_for="too few nodes", surveyed="validity"
+)

@@ -201,4 +201,4 @@ def _some(run: Recorded, finding: Finding, limit: int) -> Sequence[Example]:
     return [*first, *(example for example in longest if example not in first)]
 
 
-OVERLAP: Final = FindingKind("overlap", "exclusion", met, _some)
+OVERLAP: Final = FindingKind("overlap", "exclusion", met, _some, surveyed="exclusive")

@@ -151,5 +151,5 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 INEFFECTIVE: Final = FindingKind(
-    "release-without-effect", "liveness", _told, stands_for="stayed", comes_of=("stuck keys",)
+    "release-without-effect", "liveness", _told, stands_for="stayed", comes_of=("stuck keys",), surveyed="orphans"
 )

@@ -261,5 +261,7 @@ _CAUSES: Final[dict[str, Cause]] = {
     "split votes": "split votes",
     "wrong clock": "wrong clock",
 }
-NO_WAY_IN: Final = FindingKind("no-way-in", "liveness", _told, comes_of=("prolonged", "set again", "stayed"))
+NO_WAY_IN: Final = FindingKind(
+    "no-way-in", "liveness", _told, comes_of=("prolonged", "set again", "stayed"), surveyed="way in"
+)
 STARVED: Final = FindingKind("starved-client", "liveness")

@@ -242,5 +242,5 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 LEFT_BEHIND: Final = FindingKind(
-    "keys-left-behind", "liveness", _told, stands_for="stuck keys", comes_of=("stayed", "set again")
+    "keys-left-behind", "liveness", _told, stands_for="stuck keys", comes_of=("stayed", "set again"), surveyed="orphans"
 )

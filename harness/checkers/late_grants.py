@@ -155,4 +155,4 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-LATE_GRANT: Final = FindingKind("late-grant", "lease", _told)
+LATE_GRANT: Final = FindingKind("late-grant", "lease", _told, surveyed="validity")

@@ -189,5 +189,5 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-RENEWAL: Final = FindingKind("renewal-after-release", "liveness", _told, stands_for="set again")
-REQUEST: Final = FindingKind("request-after-refusal", "liveness", _told)
+RENEWAL: Final = FindingKind("renewal-after-release", "liveness", _told, stands_for="set again", surveyed="orphans")
+REQUEST: Final = FindingKind("request-after-refusal", "liveness", _told, surveyed="orphans")

@@ -83,10 +83,10 @@ def _overstated(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-OVERSTATED: Final = FindingKind("overstated-validity", "lease", _overstated, stands_for="expired")
-VOID: Final = FindingKind("no-validity", "lease")
+OVERSTATED: Final = FindingKind("overstated-validity", "lease", _overstated, stands_for="expired", surveyed="validity")
+VOID: Final = FindingKind("no-validity", "lease", surveyed="validity")
 NO_ALLOWANCE: Final = FindingKind("no-drift-allowance", "none")
-LOST_EXTENDED: Final = FindingKind("lost-lease-extended", "lease")
+LOST_EXTENDED: Final = FindingKind("lost-lease-extended", "lease", surveyed="extension")
 LATE_EXTENSION: Final = FindingKind("late-extension", "none")
 
 _OVERSTATED: Final = _Wrong(

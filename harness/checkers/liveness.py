@@ -221,4 +221,6 @@ def _anybody_tried(run: Recorded, since_ns: int) -> bool:
     )
 
 
-NO_RECOVERY: Final = FindingKind("no-recovery", "liveness", comes_of=("stuck keys", "prolonged", "set again", "stayed"))
+NO_RECOVERY: Final = FindingKind(
+    "no-recovery", "liveness", comes_of=("stuck keys", "prolonged", "set again", "stayed"), surveyed="free"
+)

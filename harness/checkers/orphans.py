@@ -341,5 +341,10 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 OUTLASTS_TTL: Final = FindingKind(
-    "orphan-outlasts-ttl", "liveness", _told, stands_for="stuck keys", comes_of=("prolonged", "set again", "stayed")
+    "orphan-outlasts-ttl",
+    "liveness",
+    _told,
+    stands_for="stuck keys",
+    comes_of=("prolonged", "set again", "stayed"),
+    surveyed="free",
 )

@@ -237,5 +237,7 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-ANOTHERS: Final = FindingKind("anothers-key", "lease", _explained, comes_of=("shared value",))
-ANOTHERS_PROLONGED: Final = FindingKind("anothers-key-prolonged", "liveness", _explained, stands_for="prolonged")
+ANOTHERS: Final = FindingKind("anothers-key", "lease", _explained, comes_of=("shared value",), surveyed="extension")
+ANOTHERS_PROLONGED: Final = FindingKind(
+    "anothers-key-prolonged", "liveness", _explained, stands_for="prolonged", surveyed="free"
+)

@@ -144,5 +144,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-EXTENSION: Final = FindingKind("extension-without-majority", "lease", _told, stands_for="too few nodes")
-NESTED: Final = FindingKind("nested-acquire-without-majority", "lease", _told)
+EXTENSION: Final = FindingKind(
+    "extension-without-majority", "lease", _told, stands_for="too few nodes", surveyed="extension"
+)
+NESTED: Final = FindingKind("nested-acquire-without-majority", "lease", _told, surveyed="validity")

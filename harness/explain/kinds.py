@@ -11,7 +11,7 @@ from harness.explain.causes import Cause
 from harness.explain.evidence import Evidence
 from harness.explain.nodes import NodePart
 from harness.history.recorded import Recorded
-from harness.promises import Belongs
+from harness.promises import Belongs, Surveyed
 from harness.verdict import Blame, Finding
 
 __all__ = ["Case", "Evidence", "Example", "FindingKind", "Told"]
@@ -37,7 +37,7 @@ class FindingKind:
     """`promise`: what it belongs to. `tell`: says how an example came about; None if the finding says all there is.
     `some`: which of the findings to explain if so many are asked for; None for the first ones among the examples.
     `stands_for`: its cause, where explanations name none; `comes_of`: the causes that it may be a consequence of
-    (`harness.checkers.consequences`)."""
+    (`harness.checkers.consequences`). `surveyed`: what it says of a library in the survey; None if nothing."""
 
     name: str
     promise: Belongs
@@ -45,6 +45,7 @@ class FindingKind:
     some: Callable[[Recorded, Finding, int], Sequence[Example]] | None = None
     stands_for: Cause | None = None
     comes_of: tuple[Cause, ...] = ()
+    surveyed: Surveyed | None = None
 
     def found(
         self, blame: Blame, text: str, count: int, examples: Sequence[dict[str, Any]], at_ms: float | None = None

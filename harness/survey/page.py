@@ -31,7 +31,7 @@ from harness.campaign.study import Played
 from harness.survey import wording
 from harness.survey.findings import FOLDER, Finding
 from harness.survey.grid import PARTS
-from harness.survey.promises import PROMISES
+from harness.survey.promises import PROMISES, surveyed_as
 from harness.survey.settle import MOST_RUNS, Row, Settled, asked, libraries_first
 
 
@@ -158,7 +158,7 @@ def _moment(settled: Settled, moments: Mapping[tuple[str, str], Mapping[str, Any
     """The picture of a finding that broke the promise, if one was kept."""
     for each in settled.broken:
         for blamed in each.findings:
-            kind = "" if blamed.kind in ("overlap", "over-capacity") else blamed.kind
+            kind = "" if surveyed_as(blamed.kind) == "exclusive" else blamed.kind
             if (moment := moments.get((each.line.cell, kind))) is not None:
                 return moment
     return None

@@ -1,18 +1,21 @@
 """The promises of a lock, as data: what each says, what breaks it, and when it is really at stake.
 
 A promise is broken by findings of the judge that blame the lock (docs/verdicts.md), and by nothing else. Each kind of
-finding belongs to one promise, except that a lock that nobody can get is held against the fault that was in force.
+finding says which promise it breaks (`harness.promises.Surveyed`); that no client got in breaks the promise about the
+fault that was in force.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from harness.campaign.folder import RunLine
 from harness.campaign.measure import Blamed, Figures
 from harness.campaign.stakes import Stakes
+from harness.checkers import kinds
+from harness.promises import Surveyed
 from harness.survey.grid import TTL_MS, Fault, Outage
 from harness.survey.subjects import Subject
 
@@ -50,16 +53,15 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """`says`: what the lock's user may rely on. `kinds`: of findings that break it. `at_stake`: whether this run would
-    have shown that it is broken. `counts`: when it is at stake, for people. `cannot`: why it cannot be asked of a
-    subject at all, None if it can. `doubt`: why a run in which it was at stake and no finding broke it does not show
-    that it was kept; empty if it does."""
+    """`says`: what the lock's user may rely on. `at_stake`: whether this run would have shown that it is broken.
+    `counts`: when it is at stake, for people. `cannot`: why it cannot be asked of a subject at all, None if it can.
+    `doubt`: why a run in which it was at stake and no finding broke it does not show that it was kept; empty if it
+    does."""
 
     name: str
     title: str
     says: str
     counts: str
-    kinds: frozenset[str]
     at_stake: Callable[[Evidence], bool]
     cannot: Callable[[Subject, Sequence[Evidence]], str | None] = lambda *_: None
     doubt: Callable[[Evidence], str] = lambda _: ""
@@ -69,15 +71,27 @@ class Promise:
         return [blamed for blamed in evidence.figures.blamed if self._is_broken_by(blamed, evidence)]
 
     def _is_broken_by(self, blamed: Blamed, evidence: Evidence) -> bool:
-        if blamed.kind in _OVERLAPS and not _is_the_librarys(evidence):
+        surveyed = surveyed_as(blamed.kind)
+        if surveyed == "exclusive" and not _is_the_librarys(evidence):
             return False
-        if blamed.kind == _NO_WAY_IN:
-            return self.name == {"down": "minority", "hung": "hung"}.get(evidence.fault.outage or "", "free")
-        return blamed.kind in self.kinds
+        if surveyed == "way in":
+            return self.name == _WAYS_IN.get(evidence.fault.outage, "free")
+        return surveyed == self.name
+
+    def is_about(self, kind: str) -> bool:
+        """Whether a finding of this kind may break it."""
+        surveyed = surveyed_as(kind)
+        return surveyed == self.name or (surveyed == "way in" and self.name in ("free", *_WAYS_IN.values()))
 
 
-_NO_WAY_IN: Final = "no-way-in"
-_OVERLAPS: Final = ("overlap", "over-capacity")
+_WAYS_IN: Final[Mapping[Outage | None, str]] = {"down": "minority", "hung": "hung"}
+"""The promise that clients get in while a server is in such an outage."""
+
+
+def surveyed_as(kind: str) -> Surveyed | None:
+    """What a finding of this kind says of a library; None if nothing, or if no checker declares it."""
+    declared = kinds().get(kind)
+    return declared.surveyed if declared else None
 
 
 def _is_the_librarys(evidence: Evidence) -> bool:
@@ -92,7 +106,9 @@ def _is_the_librarys(evidence: Evidence) -> bool:
 
 def is_the_servers(evidence: Evidence) -> bool:
     """Whether two were inside in this run, and the servers are the only ones to blame."""
-    return any(blamed.kind in _OVERLAPS for blamed in evidence.figures.blamed) and not _is_the_librarys(evidence)
+    return any(surveyed_as(blamed.kind) == "exclusive" for blamed in evidence.figures.blamed) and not _is_the_librarys(
+        evidence
+    )
 
 
 def _is_used(evidence: Evidence) -> bool:
@@ -152,7 +168,6 @@ PROMISES: Final = (
         says="Two clients are never inside at the same time, as long as both are within the time that the lock told "
         "them.",
         counts="Clients got in, and a fault was seen to work or none was planned. Wrong clocks do not count.",
-        kinds=frozenset(_OVERLAPS),
         at_stake=_is_exclusion_at_stake,
     ),
     Promise(
@@ -160,17 +175,6 @@ PROMISES: Final = (
         title="validity true",
         says="Who is told that the lock is held does hold it, for as long as the lock says.",
         counts="As for exclusive.",
-        kinds=frozenset(
-            {
-                "overstated-validity",
-                "no-validity",
-                "grant-before-majority",
-                "late-grant",
-                "lease-outlasts-keys",
-                "unfounded-belief",
-                "nested-acquire-without-majority",
-            }
-        ),
         at_stake=_is_exclusion_at_stake,
     ),
     Promise(
@@ -178,7 +182,6 @@ PROMISES: Final = (
         title="extension safe",
         says="An extension that was granted extends the holder's own lock, in time and on a majority of the servers.",
         counts="A lease was extended while a fault was seen to work in the run.",
-        kinds=frozenset({"lost-lease-extended", "anothers-key", "extension-without-majority"}),
         at_stake=_is_extended,
         cannot=lambda subject, _: None if subject.extends else "its users cannot extend a lease",
     ),
@@ -187,17 +190,6 @@ PROMISES: Final = (
         title="comes free within the TTL",
         says="When a holder or a server fails, nobody has to wait for longer than the TTL.",
         counts="A key lost its owner: its client was killed, or a release or an attempt did not reach every server.",
-        kinds=frozenset(
-            {
-                "orphan-outlasts-ttl",
-                "keys-outlast-lease",
-                "anothers-key-prolonged",
-                "no-recovery",
-                "refused-alone",
-                "waits-for-free-lock",
-                _NO_WAY_IN,
-            }
-        ),
         at_stake=lambda evidence: evidence.is_fault_in_force and bool(evidence.figures.orphans),
     ),
     Promise(
@@ -205,9 +197,6 @@ PROMISES: Final = (
         title="leaves no orphans",
         says="A release, and an attempt that was refused, delete their keys on every server that can be reached.",
         counts="The servers showed keys whose owners were done with them, and nothing was in the way of deleting them.",
-        kinds=frozenset(
-            {"keys-left-behind", "release-without-effect", "renewal-after-release", "request-after-refusal"}
-        ),
         at_stake=lambda evidence: bool(evidence.stakes.keys_looked_at),
     ),
     Promise(
@@ -215,7 +204,6 @@ PROMISES: Final = (
         title="returns within its own timeout",
         says="A call that asks for the lock returns within the time that the library's own settings allow.",
         counts="The library sets a limit, and a fault was in force while a client asked for the lock.",
-        kinds=frozenset({"acquire-overrun", "acquire-never-ended", "call-hung"}),
         at_stake=_acquires_met_faults,
         cannot=_sets_no_limit,
     ),
@@ -225,7 +213,6 @@ PROMISES: Final = (
         says="While one server of five is down, clients go on getting the lock.",
         counts="One server was down for three TTLs or longer, and nothing else was wrong. If no client was inside for "
         "so long meanwhile, the run does not count as kept.",
-        kinds=frozenset({_NO_WAY_IN}),
         at_stake=_DOWN[0],
         cannot=_has_one_server,
         doubt=_DOWN[1],
@@ -236,13 +223,8 @@ PROMISES: Final = (
         says="While one server of five hangs, clients go on getting the lock.",
         counts="One server hung for three TTLs or longer, and nothing else was wrong. If no client was inside for so "
         "long meanwhile, the run does not count as kept.",
-        kinds=frozenset({_NO_WAY_IN}),
         at_stake=_HUNG[0],
         cannot=_has_one_server,
         doubt=_HUNG[1],
     ),
 )
-
-KINDS: Final = frozenset(kind for promise in PROMISES for kind in promise.kinds)
-FOLLOWS: Final = frozenset({"lost-update", "stale-write-accepted"})
-"""What two clients did while both were inside; it says nothing more about the lock."""

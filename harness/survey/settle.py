@@ -18,7 +18,7 @@ from harness.campaign.measure import Blamed
 from harness.campaign.statistics import Rate, rate
 from harness.survey.findings import Finding
 from harness.survey.grid import FAULT_NAMED, Fault
-from harness.survey.promises import ENOUGH, FOLLOWS, KINDS, PROMISES, Evidence, Promise, is_the_servers
+from harness.survey.promises import ENOUGH, PROMISES, Evidence, Promise, is_the_servers, surveyed_as
 from harness.survey.subjects import Library, Subject, library_of
 
 Answer = Literal["kept", "broken", "unknown"]
@@ -139,7 +139,7 @@ def _row(subject: Subject, grid: Grid, lines: Sequence[RunLine], cannot: str) ->
         runs=sum(line.error is None for line in lines),
         planned=sum(part.seeds for part, cell in grid.cells.values() if cell.at["subject"] == subject.name),
         broke_off=sum(line.error is not None for line in lines),
-        others={kind: runs for kind, runs in others.items() if kind not in KINDS | FOLLOWS},
+        others={kind: runs for kind, runs in others.items() if surveyed_as(kind) is None},
         clocks=rate(sum(map(is_the_servers, clocks)), len(clocks)),
         cannot=cannot,
     )
