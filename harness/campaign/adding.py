@@ -67,7 +67,8 @@ class Figure:
     """`of`: the figure of a run's record. `label`: of its row, and `column`: of its column in CSV; without one, it has
     none. `adds`: how those of several runs add up. `text`: in its row. `per`: the figure by which it is divided, for a
     rate. `among`: the figure of which it is a part, whose name ends in the word for that. `rows`, `columns`: where it
-    has several. `left_behind`: in words, if a lock leaves it behind."""
+    has several. `left_behind`: in words, if a lock leaves it behind. `hit`: the figure that says how many of these an
+    overlap followed."""
 
     of: Callable[[Any], Any]
     label: str = ""
@@ -79,6 +80,7 @@ class Figure:
     rows: Callable[[Any], Mapping[str, str]] | None = None
     columns: Callable[[Any], Mapping[str, object]] | None = None
     left_behind: Callable[[Any], str] | None = None
+    hit: str = ""
 
 
 def declared(struct: type[msgspec.Struct]) -> dict[str, Figure]:
@@ -149,6 +151,12 @@ def left_behind_of(of: msgspec.Struct) -> list[str]:
         (getattr(of, name), figure.left_behind) for name, figure in declared(type(of)).items() if figure.left_behind
     )
     return [MISSING if first[0] is None else first[1](first[0]), *(text(value) for value, text in others if value)]
+
+
+def hits_of(of: msgspec.Struct, name: str) -> tuple[int, int] | None:
+    """How many of these an overlap followed, and how many there were; None where that was not counted."""
+    of_all = getattr(of, name)
+    return None if of_all is None else (getattr(of, declared(type(of))[name].hit) or 0, of_all)
 
 
 def is_watched(of: msgspec.Struct) -> bool:

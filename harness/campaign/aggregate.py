@@ -11,7 +11,7 @@ from typing import Final, Literal
 import numpy as np
 import pandas as pd
 
-from harness.campaign.adding import add_up
+from harness.campaign.adding import add_up, hits_of
 from harness.campaign.folder import RunLine
 from harness.campaign.grid import Cell, Grid, Part
 from harness.campaign.measure import BLAMES, Figures
@@ -19,6 +19,8 @@ from harness.campaign.statistics import Count, Difference, Rate, difference, hol
 
 Unit = Literal["opportunity", "node outage", "run"]
 UNITS: Final[dict[Unit, str]] = {"opportunity": "opportunities", "node outage": "node outages", "run": "runs"}
+FIGURES: Final[dict[Unit, str]] = {"opportunity": "opportunities", "node outage": "node_outages"}
+"""The figure that counts each unit but the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +141,12 @@ def _summary(part: Part, cell: Cell, lines: list[RunLine]) -> Summary:
 
 def _counts(judged: dict[int, Figures]) -> dict[Unit, dict[int, Count]]:
     """How often an overlap blamed on the lock followed, by seed, of each unit that was counted in every run."""
-    found: dict[Unit, dict[int, Count]] = {
-        "run": _by_run(judged, "lock"),
-        "node outage": {seed: (f.node_outages_hit, f.node_outages) for seed, f in judged.items()},
-    }
-    if judged and all(f.opportunities is not None for f in judged.values()):
-        found["opportunity"] = {seed: (f.opportunities_hit or 0, f.opportunities or 0) for seed, f in judged.items()}
+    found: dict[Unit, dict[int, Count]] = {"run": _by_run(judged, "lock")}
+    for unit, name in FIGURES.items():
+        counts = {seed: hits_of(f, name) for seed, f in judged.items()}
+        known = {seed: count for seed, count in counts.items() if count is not None}
+        if known == counts:
+            found[unit] = known
     return found
 
 

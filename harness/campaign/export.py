@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from harness.campaign.adding import columns_of
-from harness.campaign.aggregate import UNITS, Summary
+from harness.campaign.aggregate import FIGURES, Summary
 from harness.campaign.folder import RunLine
 from harness.campaign.statistics import Rate
 
@@ -20,9 +20,9 @@ def cells_frame(found: Sequence[Summary]) -> pd.DataFrame:
         row |= {f"runs_{word}": s.verdicts.get(word, 0) for word in ("valid", "violation", "unknown")}
         for blame, rate in s.violated.items():
             row |= _rate(f"runs_with_overlap_{blame}", rate)
-        for unit in UNITS:
-            if unit != "run" and unit in s.per_unit:
-                row |= _rate(f"{UNITS[unit].replace(' ', '_')}_hit", s.per_unit[unit])
+        for unit, name in FIGURES.items():
+            if unit in s.per_unit:
+                row |= _rate(f"{name}_hit", s.per_unit[unit])
         rows.append(row | columns_of(s.total) | {"folders": " ".join(s.folders)})
     return pd.DataFrame(rows)
 

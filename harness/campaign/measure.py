@@ -97,11 +97,13 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         of.overlaps, adds=total_by_name, columns=lambda v: {f"overlaps_{blame}": v.get(blame, 0) for blame in BLAMES},
         rows=lambda v: {"Pairs that overlapped": ", ".join(f"{v.get(blame, 0):,} {blame}" for blame in BLAMES)})]
     node_outages: Annotated[int, Figure(
-        of.kept(Opportunities, "crashes", 0), "Node outages", "node_outages")] = msgspec.field(name="strikes")
+        of.kept(Opportunities, "crashes", 0), "Node outages", "node_outages",
+        hit="node_outages_hit")] = msgspec.field(name="strikes")
     node_outages_hit: Annotated[int, Figure(
         of.kept(Opportunities, "violations", 0))] = msgspec.field(name="strikes_hit")
     opportunities: Annotated[int | None, Figure(
-        of.kept(Opportunities, "opportunities"), "Opportunities", "opportunities", total_if_all_know)] = None
+        of.kept(Opportunities, "opportunities"), "Opportunities", "opportunities", total_if_all_know,
+        hit="opportunities_hit")] = None
     opportunities_hit: Annotated[int | None, Figure(
         of.kept(Opportunities, "violated_opportunities"), adds=total_if_all_know)] = None
     load_s: Annotated[float, Figure(lambda s: (s.end_ns - s.begin_ns) / 1e9)]

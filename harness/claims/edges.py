@@ -12,6 +12,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Final, Literal
 
+from harness.campaign.adding import hits_of
 from harness.campaign.folder import RunLine
 from harness.campaign.measure import Figures
 from harness.campaign.statistics import Count, Rate, rate_of
@@ -35,7 +36,7 @@ class Edge:
     safe: Literal["below", "above"]
     what: str
     trials: str
-    counts: Callable[[Figures], tuple[int, int]]
+    counts: Callable[[Figures], Count]
     options: Callable[[float], Mapping[str, str]]
     points: Sequence[float]
     coarse: Sequence[float]
@@ -82,17 +83,17 @@ def seen_of(edge: Edge, lines: Sequence[RunLine], runs: int, *, coarse: bool) ->
     return Seen(edge, MappingProxyType(counts), missing)
 
 
-def _overlaps_of_the_lock(figures: Figures) -> tuple[int, int]:
+def overlaps_per_section(figures: Figures) -> Count:
     """No more pairs of sections count than there are sections: a rate has no more events than trials."""
     return min(figures.overlaps["lock"], figures.sections), figures.sections
 
 
-def _all_overlaps(figures: Figures) -> tuple[int, int]:
+def _all_overlaps(figures: Figures) -> Count:
     return min(sum(figures.overlaps.values()), figures.sections), figures.sections
 
 
-def _overlaps_after_outages(figures: Figures) -> tuple[int, int]:
-    return figures.node_outages_hit, figures.node_outages
+def overlaps_per_outage(figures: Figures) -> Count:
+    return hits_of(figures, "node_outages") or (0, 0)
 
 
 _USUAL: Final = {
@@ -117,7 +118,7 @@ RESTART_DELAY: Final = Edge(
     safe="above",
     what="overlaps blamed on the lock",
     trials="crashes",
-    counts=_overlaps_after_outages,
+    counts=overlaps_per_outage,
     options=lambda ttls: {
         **_USUAL,
         "clients": "4",
@@ -136,7 +137,7 @@ DRIFT: Final = Edge(
     safe="below",
     what="overlaps blamed on the lock",
     trials="sections",
-    counts=_overlaps_of_the_lock,
+    counts=overlaps_per_section,
     options=lambda percent: {
         **_HANDED_ON,
         "hold": _OUTLIVED,

@@ -14,8 +14,9 @@ from typing import Final, cast
 
 from harness.campaign.adding import columns_of
 from harness.campaign.measure import Figures
+from harness.campaign.statistics import Count
+from harness.claims.edges import TTL_MS, overlaps_per_outage, overlaps_per_section
 
-TTL_MS: Final = 1_000
 CLIENTS: Final = 5
 
 
@@ -31,7 +32,7 @@ class Reading:
     number: Callable[[Figures], float | None]
     least: float = -inf
     most: float = inf
-    counts: Callable[[Figures], tuple[int, int]] | None = None
+    counts: Callable[[Figures], Count] | None = None
     trials: str = ""
 
 
@@ -66,15 +67,6 @@ def _column(name: str) -> Callable[[Figures], float | None]:
     return lambda figures: cast("float | None", columns_of(figures)[name])
 
 
-def _per_section(figures: Figures) -> tuple[int, int]:
-    """No more pairs of sections count than there are sections: a rate has no more events than trials."""
-    return min(figures.overlaps["lock"], figures.sections), figures.sections
-
-
-def _per_outage(figures: Figures) -> tuple[int, int]:
-    return figures.node_outages_hit, figures.node_outages
-
-
 _NEVER_TWO: Final = "overlaps blamed on the lock"
 _GRANTS: Final = "times the grants a second of {beside}"
 
@@ -83,13 +75,13 @@ _SAFE: Final = Reading(
     unit=_NEVER_TWO,
     number=_overlaps,
     most=0,
-    counts=_per_section,
+    counts=overlaps_per_section,
     trials="sections",
 )
 _UNSAFE: Final = replace(_SAFE, says="two holders at the same time, blamed on the lock", least=1, most=inf)
 _SOME_LOST: Final = Reading("an acknowledged update is lost", "lost updates", _column("lost_updates"), least=1)
 _NONE_LOST: Final = replace(_SOME_LOST, says="no acknowledged update is lost", least=-inf, most=0)
-_SAFE_OUTAGES: Final = replace(_SAFE, says="no overlap after a crash", counts=_per_outage, trials="crashes")
+_SAFE_OUTAGES: Final = replace(_SAFE, says="no overlap after a crash", counts=overlaps_per_outage, trials="crashes")
 _UNSAFE_OUTAGES: Final = replace(_SAFE_OUTAGES, says="an overlap after a crash", least=1, most=inf)
 _SAFE_POWER_CUTS: Final = replace(_SAFE_OUTAGES, says="no overlap after a power cut", trials="power cuts")
 _UNSAFE_POWER_CUTS: Final = replace(_SAFE_POWER_CUTS, says="an overlap after a power cut", least=1, most=inf)

@@ -111,38 +111,58 @@ def tried_of(trial: Trial, expects: str, planned: int, lines: Sequence[RunLine],
 
 
 def _rule(claim: Claim, tried: Sequence[Tried]) -> tuple[Answer, str]:
-    controls = [each for each in tried if each.trial.role == "control"]
+    if lacking := _lacking(tried):
+        return "undecided", lacking
     tests = [each for each in tried if each.trial.role != "control"]
-    if cannot := next((each for each in tried if each.cannot), None):
-        return "undecided", f"This machine cannot play {cannot.trial.script}: {cannot.cannot}."
-    if missing := sum(each.missing for each in tried):
-        return "undecided", f"{plural(missing, 'run')} {'is' if missing == 1 else 'are'} still to be made."
-    for each in controls:
-        if each.failed and not (each.is_random and each.held):
-            return "undecided", _blind(each)
-        if not each.held:
-            runs = plural(each.unknown, "run")
-            return "undecided", f"{runs} of the control {each.trial.script} ended unknown and must be made again."
-    supporting, contradicting = sum(t.supporting for t in tests), sum(t.contradicting for t in tests)
-    if claim.says == "can" and supporting:
-        return "confirmed", f"It happened in {supporting} of {plural(supporting + contradicting, 'run')}."
-    if claim.says == "always" and contradicting:
-        worst = max(tests, key=lambda each: each.contradicting)
-        return "refuted", (
-            f"{worst.trial.script} shows the opposite in {worst.contradicting} of "
-            f"{plural(worst.supporting + worst.contradicting, 'run')}."
-        )
     if claim.says == "mostly":  # a script ends the same way each time, so its runs are no evidence of how often
         drawn = [each for each in tests if each.is_random]
         return _tendency(sum(t.supporting for t in drawn), sum(t.contradicting for t in drawn))
+    return _can(tests) if claim.says == "can" else _always(tests)
+
+
+def _lacking(tried: Sequence[Tried]) -> str:
+    """Why nothing can be said of the claim yet: a run that is missing, or a control that did not show what it must.
+    Empty if all is there."""
+    if cannot := next((each for each in tried if each.cannot), None):
+        return f"This machine cannot play {cannot.trial.script}: {cannot.cannot}."
+    if missing := sum(each.missing for each in tried):
+        return f"{plural(missing, 'run')} {'is' if missing == 1 else 'are'} still to be made."
+    for each in tried:
+        if each.trial.role != "control":
+            continue
+        if each.failed and not (each.is_random and each.held):
+            return _blind(each)
+        if not each.held:
+            runs = plural(each.unknown, "run")
+            return f"{runs} of the control {each.trial.script} ended unknown and must be made again."
+    return ""
+
+
+def _can(tests: Sequence[Tried]) -> tuple[Answer, str]:
+    """One run that shows it is enough."""
+    supporting, runs = sum(t.supporting for t in tests), sum(t.held + t.failed for t in tests)
+    if supporting:
+        return "confirmed", f"It happened in {supporting} of {plural(runs, 'run')}."
+    return _unjudged(tests) or ("refuted", f"It never happened in {plural(runs, 'run')} that force it.")
+
+
+def _always(tests: Sequence[Tried]) -> tuple[Answer, str]:
+    """One run that does not show it is enough."""
+    worst = max(tests, key=lambda each: each.contradicting, default=None)
+    if worst and worst.contradicting:
+        runs = plural(worst.held + worst.failed, "run")
+        return "refuted", f"{worst.trial.script} shows the opposite in {worst.contradicting} of {runs}."
+    supporting = sum(t.supporting for t in tests)
+    shown = "the one run that tries" if supporting == 1 else f"all {supporting} runs that try"
+    return _unjudged(tests) or ("confirmed", f"It held in {shown} to break it.")
+
+
+def _unjudged(tests: Sequence[Tried]) -> tuple[Answer, str] | None:
     if unknown := sum(each.unknown for each in tests):
         return "undecided", f"{plural(unknown, 'run')} ended unknown and must be made again."
-    if not supporting + contradicting:
+    if not any(each.held + each.failed for each in tests):
         return "undecided", "No run was judged."
-    if claim.says == "can":
-        return "refuted", f"It never happened in {plural(contradicting, 'run')} that force it."
-    runs = "the one run that tries" if supporting == 1 else f"all {supporting} runs that try"
-    return "confirmed", f"It held in {runs} to break it."
+    return None
 
 
 def _blind(control: Tried) -> str:
