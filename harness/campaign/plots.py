@@ -78,21 +78,20 @@ def latencies(series: Sequence[Series], label: str, width: int = 570, height: in
         share: float = (math.log10(ms) - low) / (high - low)
         return frame.x0 + share * (frame.x1 - frame.x0)
 
-    def y(share: float) -> float:
-        return frame.y0 - share * (frame.y0 - frame.y1)
-
     for share in (0.5, 0.99):
-        frame.y_tick(y(share), f"{100 * share:.0f} %")
+        frame.y_tick(frame.y(share), f"{100 * share:.0f} %")
     for power in range(low, high + 1):
         frame.x_tick(x(10.0**power), decade(power), line=True)
     for index, bins, counts in pooled:
         reached = np.cumsum([counts[int(b)] for b in bins])
         points = [f"M{x(float(middle_ms(bins[:1])[0])):.1f},{frame.y0}"]
         points += [
-            f"L{x(float(ms)):.1f},{y(float(r / reached[-1])):.1f}"
+            f"L{x(float(ms)):.1f},{frame.y(float(r / reached[-1])):.1f}"
             for ms, r in zip(middle_ms(bins), reached, strict=True)
         ]
-        frame.parts.append(f'<path class="curve s{index % COLOURS}" d="{"".join(points)}L{frame.x1},{y(1):.1f}"/>')
+        frame.parts.append(
+            f'<path class="curve s{index % COLOURS}" d="{"".join(points)}L{frame.x1},{frame.y(1):.1f}"/>'
+        )
     return frame.svg()
 
 
@@ -110,21 +109,18 @@ def against(
     def x(value: float) -> float:
         return frame.x0 + (at.index(value) + 0.5) / len(at) * (frame.x1 - frame.x0)
 
-    def y(rate: float) -> float:
-        return frame.y0 - rate / top * (frame.y0 - frame.y1)
-
     for share in (0.25, 0.5, 0.75, 1.0):
-        frame.y_tick(y(top * share), number(top * share))
+        frame.y_tick(frame.y(share), number(top * share))
     for value in at:
         frame.x_tick(x(value), f"{value:g}")
     for index, (_, found) in enumerate(series):
         colour = f"s{index % COLOURS}"
         shift = (index - (len(series) - 1) / 2) * 5  # beside each other, not on top of each other
         known = sorted((places[s.cell.at[axis]], s) for s in found if s.per_second is not None)
-        line = "L".join(f"{x(value) + shift:.1f},{y(s.per_second or 0):.1f}" for value, s in known)
+        line = "L".join(f"{x(value) + shift:.1f},{frame.y((s.per_second or 0) / top):.1f}" for value, s in known)
         frame.parts.append(f'<path class="curve {colour}" d="M{line}"/>')
         frame.parts += [
-            f'<circle class="{colour}" cx="{x(value) + shift:.1f}" cy="{y(rate):.1f}" r="2.6"/>'
+            f'<circle class="{colour}" cx="{x(value) + shift:.1f}" cy="{frame.y(rate / top):.1f}" r="2.6"/>'
             for value, s in known
             for rate in s.by_seed.values()
         ]

@@ -25,18 +25,15 @@ def draw(seen: Seen, width: int = 780, height: int = 240) -> Markup:
     def x(at: float) -> float:
         return frame.x0 + (at - low) / (high - low) * (frame.x1 - frame.x0)
 
-    def y(share: float) -> float:
-        return frame.y0 - share * (frame.y0 - frame.y1)
-
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        frame.y_tick(y(share), f"{100 * share:.0f} %")
+        frame.y_tick(frame.y(share), f"{100 * share:.0f} %")
     at = x(edge.predicted)
     frame.parts.append(f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{frame.y0}" y2="{frame.y1}"/>')
     for number, (point, rate) in enumerate(seen.rates.items()):
         label = f"{point:g}" if number + 1 < len(seen.rates) else f"{point:g} {edge.unit}"
         frame.x_tick(x(point), str(escape(label)))
         if rate.trials:
-            frame.parts += _whisker(x(point), rate, y(rate.low), y(rate.high), y(rate.share or 0))
+            frame.parts += _whisker(x(point), rate, *map(frame.y, (rate.low, rate.high, rate.share or 0)))
     return frame.svg()
 
 

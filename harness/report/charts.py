@@ -34,6 +34,10 @@ class Frame:
         self.y0, self.y1 = height - _BOTTOM, _TOP
         self.parts: list[str] = []
 
+    def y(self, share: float) -> float:
+        """Where this share of the height is, from the bottom."""
+        return self.y0 - share * (self.y0 - self.y1)
+
     def y_tick(self, y: float, text: str) -> None:
         self.parts.append(f'<line class="grid" x1="{self.x0}" x2="{self.x1}" y1="{y:.1f}" y2="{y:.1f}"/>')
         self.parts.append(f'<text class="tick end" x="{self.x0 - 8}" y="{y + 4:.1f}">{text}</text>')
@@ -69,9 +73,6 @@ def throughput(run: Recorded, faults: Sequence[Window], width: int = 1184, heigh
     def x(at_s: float) -> float:
         return frame.x0 + min(max(at_s / total_s, 0.0), 1.0) * (frame.x1 - frame.x0)
 
-    def y(rate: float) -> float:
-        return frame.y0 - rate / top * (frame.y0 - frame.y1)
-
     for window in faults:
         until_ns = window.to_ns if window.to_ns is not None else end_ns
         left, right = x((window.from_ns - start_ns) / 1e9), x((until_ns - start_ns) / 1e9)
@@ -81,10 +82,11 @@ def throughput(run: Recorded, faults: Sequence[Window], width: int = 1184, heigh
             f'height="{frame.y0 - frame.y1}"/>'
         )
     for share in (0.5, 1.0):
-        frame.y_tick(y(top * share), f"{top * share:g}")
+        frame.y_tick(frame.y(share), f"{top * share:g}")
     path = [f"M{x(0):.1f},{frame.y0}"]
     for rate, left_s, right_s in zip(rates, edges[:-1], edges[1:], strict=True):
-        path.append(f"L{x(float(left_s)):.1f},{y(float(rate)):.1f}L{x(float(right_s)):.1f},{y(float(rate)):.1f}")
+        y = frame.y(float(rate) / top)
+        path.append(f"L{x(float(left_s)):.1f},{y:.1f}L{x(float(right_s)):.1f},{y:.1f}")
     line = "".join(path)
     frame.parts.append(f'<path class="area" d="{line}L{x(total_s):.1f},{frame.y0}Z"/>')
     frame.parts.append(f'<path class="curve" d="M{line[1:]}"/>')
@@ -111,28 +113,25 @@ def distribution(values_ms: npt.NDArray[np.float64], label: str, width: int = 57
     def x(value: float) -> float:
         return frame.x0 + (math.log10(value) - low) / (high - low) * (frame.x1 - frame.x0)
 
-    def y(share: float) -> float:
-        return frame.y0 - share * (frame.y0 - frame.y1)
-
     for share in (0.25, 0.5, 0.75, 1.0):
-        frame.y_tick(y(share), f"{share * 100:.0f} %")
+        frame.y_tick(frame.y(share), f"{share * 100:.0f} %")
     for power in range(low, high + 1):
         frame.x_tick(x(10.0**power), decade(power), line=True)
     # A few hundred points draw every curve of this size; the last value must be among them, for it is the longest.
     at = np.unique(np.linspace(0, len(values) - 1, 400).astype(int))
     steps = [f"M{x(float(values[0])):.1f},{frame.y0}"]
-    steps += [f"L{x(float(values[i])):.1f},{y((i + 1) / len(values)):.1f}" for i in at]
-    frame.parts.append(f'<path class="curve" d="{"".join(steps)}L{frame.x1},{y(1):.1f}"/>')
+    steps += [f"L{x(float(values[i])):.1f},{frame.y((i + 1) / len(values)):.1f}" for i in at]
+    frame.parts.append(f'<path class="curve" d="{"".join(steps)}L{frame.x1},{frame.y(1):.1f}"/>')
     for name, share in (("p50", 0.5), ("p99", 0.99)):
         value = float(np.quantile(values, share))
         # Left and above of the middle, right and below of the upper end, the curve leaves room.
         upper = share > 0.9
         side, shift = ("start", 8) if x(value) < (frame.x1 - 90 if upper else frame.x0 + 100) else ("end", -8)
         drop = 18 if upper or side == "start" else -6
-        frame.parts.append(f'<circle class="dot" cx="{x(value):.1f}" cy="{y(share):.1f}" r="3.5"/>')
+        frame.parts.append(f'<circle class="dot" cx="{x(value):.1f}" cy="{frame.y(share):.1f}" r="3.5"/>')
         frame.parts.append(
             f'<text class="note {side}" x="{x(value) + shift:.1f}" '
-            f'y="{y(share) + drop:.1f}">'
+            f'y="{frame.y(share) + drop:.1f}">'
             f"{name} {milliseconds(value)}</text>"
         )
     return frame.svg()
