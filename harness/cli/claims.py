@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from fencepost.options import Option
-from harness.campaign.hands import Hands, OnScheduler, SideBySide
+from harness.campaign.hands import OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -41,7 +41,6 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _claims(call: Call, out: Console) -> int:
-    from harness.campaign.study import run_study
     from harness.claims.grid import chosen
     from harness.claims.session import claims_study
 
@@ -61,13 +60,7 @@ def _claims(call: Call, out: Console) -> int:
         repeats=(3 if arguments.quick else 20) if arguments.repeats is None else arguments.repeats,
         cluster=call.replaced.get("cluster"),
     )
-    return run_study(
-        study,
-        arguments.results,
-        hands=Hands.found(arguments.workers, arguments.scheduler),
-        command=call.to_repeat,
-        out=out,
-    )
+    return call.make(study, out)
 
 
 COMMAND = Command(

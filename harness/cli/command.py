@@ -18,6 +18,8 @@ from harness.options import options_of
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from harness.campaign.hands import Hands
+    from harness.campaign.study import Study
 
 _PLACES: Final = ("--report", "--results")
 
@@ -44,6 +46,16 @@ class Call:
             elif not equals:
                 next(words, None)
         return shlex.join(kept)
+
+    def make(self, study: Study[Any], out: Console, hands: Hands | None = None) -> int:
+        """Make the runs of a study where its command wants them; returns the exit code. `hands`: if they were found
+        before."""
+        from harness.campaign.hands import Hands
+        from harness.campaign.study import run_study
+
+        told = self.arguments
+        hands = hands or Hands.found(told.workers, told.scheduler)
+        return run_study(study, told.results, hands=hands, command=self.to_repeat, out=out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.options import Option
-from harness.campaign.hands import AtOnce, Hands, OnScheduler
+from harness.campaign.hands import AtOnce, OnScheduler
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -56,7 +56,6 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 def _compare(call: Call, out: Console) -> int:
     from harness.campaign.grid import check, common_options, from_axes, load_grid, with_options
     from harness.campaign.session import comparison
-    from harness.campaign.study import run_study
 
     arguments: Arguments = call.arguments
     seeds, first_seed = arguments.seeds, arguments.first_seed
@@ -67,13 +66,7 @@ def _compare(call: Call, out: Console) -> int:
         grid = with_options(load_grid(arguments.grid, quick=arguments.quick), seeds, first_seed, common)
     else:
         grid = check(from_axes(arguments.axis, 10 if seeds is None else seeds, first_seed, common))
-    return run_study(
-        comparison(grid, arguments.report, yes=arguments.yes),
-        arguments.results,
-        hands=Hands.found(arguments.workers, arguments.scheduler),
-        command=call.to_repeat,
-        out=out,
-    )
+    return call.make(comparison(grid, arguments.report, yes=arguments.yes), out)
 
 
 COMMAND = Command(

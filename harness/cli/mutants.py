@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from fencepost.options import Option
-from harness.campaign.hands import Hands, OnScheduler, SideBySide
+from harness.campaign.hands import OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -46,7 +46,6 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 def _mutants(call: Call, out: Console) -> int:
     from cluster.backend_registry import everywhere
-    from harness.campaign.study import run_study
     from harness.mutants.session import mutants_study
 
     arguments: Arguments = call.arguments
@@ -59,13 +58,7 @@ def _mutants(call: Call, out: Console) -> int:
         only=arguments.only,
         faults=arguments.faults,
     )
-    return run_study(
-        study,
-        arguments.results,
-        hands=Hands.found(arguments.workers, arguments.scheduler),
-        command=call.to_repeat,
-        out=out,
-    )
+    return call.make(study, out)
 
 
 COMMAND = Command(

@@ -45,7 +45,6 @@ def _nightly(call: Call, out: Console) -> int:
     from datetime import UTC, datetime
 
     from cluster.backend_registry import backends, everywhere
-    from harness.campaign.study import run_study
     from harness.cli import setup
     from harness.nightly.session import nightly_study
     from harness.survey.subjects import chosen
@@ -67,7 +66,7 @@ def _nightly(call: Call, out: Console) -> int:
         budget_s=budget_ms / 1e3,
         quick=arguments.quick,
     )
-    return run_study(study, arguments.results, hands=hands, command=call.to_repeat, out=out)
+    return call.make(study, out, hands)
 
 
 COMMAND = Command(

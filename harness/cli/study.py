@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from fencepost.options import Option
-from harness.campaign.hands import Hands, OnScheduler, SideBySide
+from harness.campaign.hands import OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -33,12 +33,10 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 def _study(call: Call, out: Console) -> int:
     from harness.campaign.grid import common_options
     from harness.campaign.own_study import read_study
-    from harness.campaign.study import run_study
 
     arguments: Arguments = call.arguments
     study = read_study(arguments.file, arguments.report, arguments.seeds, common_options(call.behind_dashes))
-    hands = Hands.found(arguments.workers, arguments.scheduler)
-    return run_study(study, arguments.results, hands=hands, command=call.to_repeat, out=out)
+    return call.make(study, out)
 
 
 COMMAND = Command(

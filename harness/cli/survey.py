@@ -38,7 +38,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _survey(call: Call, out: Console) -> int:
-    from harness.campaign.study import missing_runs, run_study
+    from harness.campaign.study import missing_runs
     from harness.survey.session import survey_study
     from harness.survey.subjects import chosen
 
@@ -57,7 +57,7 @@ def _survey(call: Call, out: Console) -> int:
     )
     missing = {study.grid.at(slot.cell)["subject"] for slot in missing_runs(study)}
     _install([subject for subject in subjects if subject.name in missing])
-    return run_study(study, arguments.results, hands=hands, command=call.to_repeat, out=out)
+    return call.make(study, out, hands)
 
 
 def _install(subjects: Sequence[Subject]) -> None:
