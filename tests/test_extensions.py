@@ -55,9 +55,8 @@ def test_a_toy_server_without_key_events_makes_a_run_that_says_that_it_was_not_w
     code, out, run = spared(tmp_path, given)
     assert code == 0, out
     folder, said = run.path, " ".join(out.split())
-    assert "the nodes are not watched: quiet has no key events" in said, "before it starts"
-    assert "the nodes were not watched: quiet has no key events" in said, "and in the summary"
-    assert "The nodes were not watched: quiet has no key events." in (folder / "report.html").read_text()
+    assert said.count("quiet has no key events") == 2, "before it starts, and in the summary"
+    assert "quiet has no key events" in (folder / "report.html").read_text()
     assert not (folder / "nodes.jsonl").exists()
     environment = json.loads((folder / "environment.json").read_text())
     assert [environment["cluster"][part]["name"] for part in ("server", "resource_server")] == ["quiet", "redis"]
@@ -74,7 +73,7 @@ def test_a_toy_server_without_key_events_makes_a_run_that_says_that_it_was_not_w
     monkeypatch.delenv(VARIABLE)
     code, out, err = runs.fencepost(tmp_path, "analyze", str(folder))
     assert code == 0, out + err
-    assert "the nodes were not watched: quiet has no key events" in " ".join(out.split())
+    assert "quiet has no key events" in " ".join(out.split())
     code, _, err = runs.fencepost(tmp_path, *runs.short_run("--server", "quiet"))
     assert (code, err.count("\n")) == (254, 1)
     assert "--server 'quiet' is not known; write redis, valkey or the path of a server program" in err

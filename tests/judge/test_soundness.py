@@ -154,19 +154,19 @@ def test_files_that_disagree_are_damaged(folder: RunFolder, name: str, how: Edit
 
 def test_a_log_with_fewer_operations_than_its_client_counted_is_damage(folder: RunFolder) -> None:
     edit(folder, "client-ends.jsonl", with_more_operations)
-    assert "operations, and its client had recorded 100000 or more" in damage(folder)
+    assert "had recorded 100000 or more" in damage(folder)
 
 
 @pytest.mark.parametrize("name", ["environment.json", "client-ends.jsonl", "nemesis.jsonl", "resource.jsonl"])
 def test_a_run_that_ended_as_planned_left_each_of_its_records(whole: RunFolder, name: str) -> None:
     (whole.path / name).unlink()
-    assert damage(whole) == f"{name} is missing although the run ended as planned: the record is damaged"
+    assert damage(whole).startswith(f"{name} is missing although ")
 
 
 def test_a_run_whose_nodes_were_watched_left_what_they_did(whole: RunFolder) -> None:
     whole.write_environment({"cluster": {"key_events": True}})
     (whole.path / "nodes.jsonl").unlink()
-    assert damage(whole).startswith("nodes.jsonl is missing although the run ended as planned")
+    assert damage(whole).startswith("nodes.jsonl is missing")
 
 
 def test_a_client_of_which_no_life_is_left_is_damage(whole: RunFolder) -> None:
@@ -234,7 +234,7 @@ def test_a_client_that_does_something_after_its_end_is_damage(folder: RunFolder)
         return [line | {"at_ns": line["at_ns"] - 10**9} if line["client"] == "c3" else line for line in lines]
 
     edit(folder, "client-ends.jsonl", earlier)
-    assert damage(folder) == f"{FINISHED} is damaged: an operation is later than the end of its client"
+    assert damage(folder).startswith(f"{FINISHED} is damaged: an operation is later ")
 
 
 def test_a_log_that_was_copied_as_another_life_is_damage(folder: RunFolder) -> None:
