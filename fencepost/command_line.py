@@ -92,7 +92,7 @@ def values_of(parsed: argparse.Namespace, options: Collection[Declared]) -> dict
         if given is None:
             continue
         if each.repeats:
-            found[each.field] = tuple(map(_said, given))
+            found[each.field] = tuple(each.read(_said(one)) for one in given)
         else:
             found[each.field] = each.read(_said(given)) if each.takes_value else True
     flags = {each.field: each.flag for each in options}

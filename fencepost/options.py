@@ -13,7 +13,7 @@ docs/options.md. How the types are read:
     float               a number
     int or float, with `unit`   a duration, which needs its unit unless it is 0; in milliseconds (an int is rounded)
     str, Path           the text itself
-    tuple[str, ...]     may be given more than once
+    tuple[…, ...]       may be given more than once, each time as one of the others
     any other class     by its `parse(text)`, and written by its `str()`
 
 A field that may be None has no value until the option is given.
@@ -117,6 +117,11 @@ class Declared:
         return get_origin(self.type) is tuple
 
     @property
+    def item(self) -> Any:
+        """The type of what is given at once."""
+        return get_args(self.type)[0] if self.repeats else self.type
+
+    @property
     def shown_default(self) -> str:
         """The default as `--help` shows it; empty if there is none."""
         if self.option.shown_default is not None:
@@ -132,12 +137,13 @@ class Declared:
         return f"{self._number(self.option.low)} to {self._number(self.option.high)}"
 
     def read(self, text: str) -> object:
-        """The value that the text means. Raises UsageError, naming the option."""
-        if self.type in (int, float) and not self.option.unit:
+        """The value that the text means; of an option that repeats, one of them. Raises UsageError, naming the
+        option."""
+        if self.item in (int, float) and not self.option.unit:
             try:
-                value: Any = self.type(text)
+                value: Any = self.item(text)
             except ValueError:
-                kind = "a whole number" if self.type is int else "a number"
+                kind = "a whole number" if self.item is int else "a number"
                 shown = text if len(text) <= 40 else f"{text[:40]}…"
                 raise UsageError(f"{self.flag} is {shown!r}; it must be {kind}") from None
         else:
@@ -146,7 +152,7 @@ class Declared:
             except UsageError as error:
                 raise UsageError(f"{self.flag}: {error}") from None
         self.check(value)
-        return round(value) if self.type is int and isinstance(value, float) else value
+        return round(value) if self.item is int and isinstance(value, float) else value
 
     def text(self, value: Any) -> str:
         """The value as `read` takes it."""
@@ -157,7 +163,7 @@ class Declared:
         if value is None or value is False:
             return []
         if self.repeats:
-            return [word for each in value for word in (self.flag, each)]
+            return [word for each in value for word in (self.flag, self.text(each))]
         if not self.takes_value:
             return [self.flag]
         text = self.text(value)
@@ -176,17 +182,17 @@ class Declared:
         raise UsageError(f"{self.flag} is {found}; it must be {wanted}")
 
     def _parsed(self, text: str) -> Any:
-        if self.option.unit and self.type in (int, float):
+        if self.option.unit and self.item in (int, float):
             return parse_duration_ms(text)
-        if self.type is Path:
+        if self.item is Path:
             return checked_path(text)
         if self.choices:
             if text not in self.choices:
                 raise UsageError(f"{text!r} is not one of {', '.join(self.choices)}")
             return text
-        if self.type is str:
+        if self.item is str:
             return text
-        return self.type.parse(text)
+        return self.item.parse(text)
 
     def _number(self, value: float) -> str:
         if isinstance(value, int) and abs(value) > _LONGEST_NUMBER:
