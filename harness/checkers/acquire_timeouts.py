@@ -210,5 +210,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-OVERRUN: Final = FindingKind("acquire-overrun", "liveness", _told, surveyed="timeout")
-NEVER_ENDED: Final = FindingKind("acquire-never-ended", "liveness", surveyed="timeout")
+OVERRUN: Final = FindingKind("acquire-overrun", "liveness", _told, noun="slow acquire(s)", surveyed="timeout")
+NEVER_ENDED: Final = FindingKind(
+    "acquire-never-ended", "liveness", noun="acquire(s) that never ended", surveyed="timeout"
+)

@@ -230,4 +230,6 @@ def _with_the_late_one(others: Sequence[Side], entered: Side, surely: bool) -> t
     return (late or others)[0], entered
 
 
-OVER_CAPACITY: Final = FindingKind("over-capacity", "exclusion", _told, surveyed="exclusive")
+OVER_CAPACITY: Final = FindingKind(
+    "over-capacity", "exclusion", _told, noun="time(s) too many clients were inside", surveyed="exclusive"
+)

@@ -188,5 +188,10 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 EARLY_GRANT: Final = FindingKind(
-    "grant-before-majority", "lease", _told, stands_for="too few nodes", surveyed="validity"
+    "grant-before-majority",
+    "lease",
+    _told,
+    stands_for="too few nodes",
+    noun="grant(s) before a majority had answered",
+    surveyed="validity",
 )

@@ -100,5 +100,5 @@ def _example(run: Recorded, event: FaultEvent) -> dict[str, object]:
     return {"fault": event.fault, "what": event.what, "at_ms": at_ms, "seen": event.seen}
 
 
-MISSED: Final = FindingKind("fault-missed", "none")
-NOT_HEALED: Final = FindingKind("not-healed", "none")
+MISSED: Final = FindingKind("fault-missed", "none", noun="fault(s) not seen to take")
+NOT_HEALED: Final = FindingKind("not-healed", "none", noun="fault(s) not seen to be healed")

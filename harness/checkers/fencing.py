@@ -253,5 +253,7 @@ def _token(run: Recorded, evidence: Evidence, case: Case) -> Told:
     return Told(f"{text}, although {largest.client}, which had left at {left}, had the token {int(largest.token)}.")
 
 
-STALE: Final = FindingKind("stale-write-accepted", "data", _stale_write, surveyed="follows")
-TOKEN: Final = FindingKind("token-not-increasing", "data", _token)
+STALE: Final = FindingKind(
+    "stale-write-accepted", "data", _stale_write, noun="stale write(s) accepted", surveyed="follows"
+)
+TOKEN: Final = FindingKind("token-not-increasing", "data", _token, noun="token(s) not increasing")

@@ -212,4 +212,4 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 _FREED: Final[Mapping[str, str]] = {"deleted": "deleted", "expired": "expired", "lost": "lost by the node"}
 _LOOKS_AGAIN: Final = "a client that is not woken up must look again by itself when the last lease that it saw is over"
-WAITS: Final = FindingKind("waits-for-free-lock", "liveness", _told, surveyed="free")
+WAITS: Final = FindingKind("waits-for-free-lock", "liveness", _told, noun="wait(s) beside a free lock", surveyed="free")

@@ -133,4 +133,4 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-HUNG: Final = FindingKind("call-hung", "liveness", _told, surveyed="timeout")
+HUNG: Final = FindingKind("call-hung", "liveness", _told, noun="hung call(s)", surveyed="timeout")

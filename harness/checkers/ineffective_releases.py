@@ -151,5 +151,11 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 INEFFECTIVE: Final = FindingKind(
-    "release-without-effect", "liveness", _told, stands_for="stayed", comes_of=("stuck keys",), surveyed="orphans"
+    "release-without-effect",
+    "liveness",
+    _told,
+    stands_for="stayed",
+    comes_of=("stuck keys",),
+    noun="release(s) without effect",
+    surveyed="orphans",
 )

@@ -262,6 +262,11 @@ _CAUSES: Final[dict[str, Cause]] = {
     "wrong clock": "wrong clock",
 }
 NO_WAY_IN: Final = FindingKind(
-    "no-way-in", "liveness", _told, comes_of=("prolonged", "set again", "stayed"), surveyed="way in"
+    "no-way-in",
+    "liveness",
+    _told,
+    comes_of=("prolonged", "set again", "stayed"),
+    noun="gap(s) without a grant although the lock was free",
+    surveyed="way in",
 )
 STARVED: Final = FindingKind("starved-client", "liveness")

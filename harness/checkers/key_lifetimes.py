@@ -195,5 +195,11 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 OUTLASTS_KEYS: Final = FindingKind(
-    "lease-outlasts-keys", "lease", _explained, stands_for="expired", comes_of=("too few nodes",), surveyed="validity"
+    "lease-outlasts-keys",
+    "lease",
+    _explained,
+    stands_for="expired",
+    comes_of=("too few nodes",),
+    noun="lease(s) longer than their keys live",
+    surveyed="validity",
 )

@@ -142,6 +142,10 @@ def _shared_at_ms(run: Recorded, rows: list[int]) -> float:
     return run.at_ms(run.sections["start_ns"].iloc[rows[1]])
 
 
-SHARED: Final = FindingKind("shared-value", "none", stands_for="shared value")
-DELETED: Final = FindingKind("deleted-while-held", "none", comes_of=("deleted", "shared value"))
-OVERWRITTEN: Final = FindingKind("overwritten-while-held", "lease", comes_of=("overwritten",))
+SHARED: Final = FindingKind("shared-value", "none", stands_for="shared value", noun="value(s) used by several sections")
+DELETED: Final = FindingKind(
+    "deleted-while-held", "none", comes_of=("deleted", "shared value"), noun="key(s) deleted while held"
+)
+OVERWRITTEN: Final = FindingKind(
+    "overwritten-while-held", "lease", comes_of=("overwritten",), noun="key(s) overwritten while held"
+)

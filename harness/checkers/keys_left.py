@@ -242,5 +242,11 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 LEFT_BEHIND: Final = FindingKind(
-    "keys-left-behind", "liveness", _told, stands_for="stuck keys", comes_of=("stayed", "set again"), surveyed="orphans"
+    "keys-left-behind",
+    "liveness",
+    _told,
+    stands_for="stuck keys",
+    comes_of=("stayed", "set again"),
+    noun="key(s) left behind",
+    surveyed="orphans",
 )

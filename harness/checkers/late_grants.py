@@ -155,4 +155,4 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-LATE_GRANT: Final = FindingKind("late-grant", "lease", _told, surveyed="validity")
+LATE_GRANT: Final = FindingKind("late-grant", "lease", _told, noun="grant(s) of an expired lease", surveyed="validity")

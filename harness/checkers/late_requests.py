@@ -189,5 +189,14 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-RENEWAL: Final = FindingKind("renewal-after-release", "liveness", _told, stands_for="set again", surveyed="orphans")
-REQUEST: Final = FindingKind("request-after-refusal", "liveness", _told, surveyed="orphans")
+RENEWAL: Final = FindingKind(
+    "renewal-after-release",
+    "liveness",
+    _told,
+    stands_for="set again",
+    noun="key(s) set again after the release",
+    surveyed="orphans",
+)
+REQUEST: Final = FindingKind(
+    "request-after-refusal", "liveness", _told, noun="request(s) after the refusal", surveyed="orphans"
+)

@@ -83,10 +83,17 @@ def _overstated(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-OVERSTATED: Final = FindingKind("overstated-validity", "lease", _overstated, stands_for="expired", surveyed="validity")
-VOID: Final = FindingKind("no-validity", "lease", surveyed="validity")
-NO_ALLOWANCE: Final = FindingKind("no-drift-allowance", "none")
-LOST_EXTENDED: Final = FindingKind("lost-lease-extended", "lease", surveyed="extension")
+OVERSTATED: Final = FindingKind(
+    "overstated-validity",
+    "lease",
+    _overstated,
+    stands_for="expired",
+    noun="lease(s) with an overstated validity",
+    surveyed="validity",
+)
+VOID: Final = FindingKind("no-validity", "lease", noun="lease(s) granted with no validity left", surveyed="validity")
+NO_ALLOWANCE: Final = FindingKind("no-drift-allowance", "none", noun="lease(s) without an allowance for drift")
+LOST_EXTENDED: Final = FindingKind("lost-lease-extended", "lease", noun="lost lease(s) extended", surveyed="extension")
 LATE_EXTENSION: Final = FindingKind("late-extension", "none")
 
 _OVERSTATED: Final = _Wrong(

@@ -222,5 +222,9 @@ def _anybody_tried(run: Recorded, since_ns: int) -> bool:
 
 
 NO_RECOVERY: Final = FindingKind(
-    "no-recovery", "liveness", comes_of=("stuck keys", "prolonged", "set again", "stayed"), surveyed="free"
+    "no-recovery",
+    "liveness",
+    comes_of=("stuck keys", "prolonged", "set again", "stayed"),
+    noun="outage(s) that outlasted the faults",
+    surveyed="free",
 )

@@ -346,5 +346,6 @@ OUTLASTS_TTL: Final = FindingKind(
     _told,
     stands_for="stuck keys",
     comes_of=("prolonged", "set again", "stayed"),
+    noun="orphaned key(s) kept beyond the TTL",
     surveyed="free",
 )

@@ -237,7 +237,19 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-ANOTHERS: Final = FindingKind("anothers-key", "lease", _explained, comes_of=("shared value",), surveyed="extension")
+ANOTHERS: Final = FindingKind(
+    "anothers-key",
+    "lease",
+    _explained,
+    comes_of=("shared value",),
+    noun="change(s) to other clients' keys",
+    surveyed="extension",
+)
 ANOTHERS_PROLONGED: Final = FindingKind(
-    "anothers-key-prolonged", "liveness", _explained, stands_for="prolonged", surveyed="free"
+    "anothers-key-prolonged",
+    "liveness",
+    _explained,
+    stands_for="prolonged",
+    noun="extension(s) of other clients' keys",
+    surveyed="free",
 )

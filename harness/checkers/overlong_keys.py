@@ -109,4 +109,6 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-OVERLONG: Final = FindingKind("keys-outlast-lease", "liveness", _told, surveyed="free")
+OVERLONG: Final = FindingKind(
+    "keys-outlast-lease", "liveness", _told, noun="section(s) whose keys outlast the lease", surveyed="free"
+)

@@ -164,4 +164,4 @@ def _finding(run: Recorded, starved: list[_Share]) -> Finding:
     return STARVATION.found("undecided", text, len(starved), examples, at_ms)
 
 
-STARVATION: Final = FindingKind("partial-starvation", "liveness")
+STARVATION: Final = FindingKind("partial-starvation", "liveness", noun="client(s) starved by others")

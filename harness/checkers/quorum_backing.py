@@ -143,4 +143,6 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     return Told(f"{text} {who} had said yes{tail}.", cause=cause)
 
 
-UNFOUNDED: Final = FindingKind("unfounded-belief", "lease", _told, surveyed="validity")
+UNFOUNDED: Final = FindingKind(
+    "unfounded-belief", "lease", _told, noun="section(s) not backed by a majority", surveyed="validity"
+)

@@ -259,5 +259,9 @@ def _unrecorded(run: Recorded) -> list[tuple[str, int, int]]:
 
 
 REFUSED_ALONE: Final = FindingKind(
-    "refused-alone", "liveness", comes_of=("stuck keys", "prolonged", "set again", "stayed"), surveyed="free"
+    "refused-alone",
+    "liveness",
+    comes_of=("stuck keys", "prolonged", "set again", "stayed"),
+    noun="refusal(s) without a rival",
+    surveyed="free",
 )

@@ -145,6 +145,17 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 EXTENSION: Final = FindingKind(
-    "extension-without-majority", "lease", _told, stands_for="too few nodes", surveyed="extension"
+    "extension-without-majority",
+    "lease",
+    _told,
+    stands_for="too few nodes",
+    noun="extension(s) granted without a majority",
+    surveyed="extension",
 )
-NESTED: Final = FindingKind("nested-acquire-without-majority", "lease", _told, surveyed="validity")
+NESTED: Final = FindingKind(
+    "nested-acquire-without-majority",
+    "lease",
+    _told,
+    noun="nested acquire(s) granted without a majority",
+    surveyed="validity",
+)

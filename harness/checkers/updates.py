@@ -280,7 +280,9 @@ def _read(run: Recorded, write: Mapping[str, Any]) -> tuple[int | None, str]:
     return int(ops["value"].iloc[-1]), f" at {at(run, int(ops['complete_ns'].iloc[-1]))}"
 
 
-LOST_UPDATE: Final = FindingKind("lost-update", "data", _lost_update, surveyed="follows")
-UNRECORDED: Final = FindingKind("unrecorded-write", "record")
-FINAL_VALUE: Final = FindingKind("final-value", "record")
+LOST_UPDATE: Final = FindingKind("lost-update", "data", _lost_update)
+UNRECORDED: Final = FindingKind(
+    "unrecorded-write", "record", noun="acknowledged write(s) missing from the record", surveyed="follows"
+)
+FINAL_VALUE: Final = FindingKind("final-value", "record", noun="key(s) with a wrong last value")
 IMPOSSIBLE: Final = FindingKind("impossible-value", "record")

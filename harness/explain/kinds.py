@@ -37,7 +37,8 @@ class FindingKind:
     """`promise`: what it belongs to. `tell`: says how an example came about; None if the finding says all there is.
     `some`: which of the findings to explain if so many are asked for; None for the first ones among the examples.
     `stands_for`: its cause, where explanations name none; `comes_of`: the causes that it may be a consequence of
-    (`harness.checkers.consequences`). `surveyed`: what it says of a library in the survey; None if nothing."""
+    (`harness.checkers.consequences`). `surveyed`: what it says of a library in the survey; None if nothing. `noun`:
+    what it is counted as, `key(s) left behind`; empty for its name."""
 
     name: str
     promise: Belongs
@@ -46,6 +47,12 @@ class FindingKind:
     stands_for: Cause | None = None
     comes_of: tuple[Cause, ...] = ()
     surveyed: Surveyed | None = None
+    noun: str = ""
+
+    def counted(self, number: int) -> str:
+        """`1 key left behind`, `12 keys left behind`."""
+        noun = self.noun or f"{self.name.replace('-', ' ')}(s)"
+        return f"{number:,} {noun.replace('(s)', '' if number == 1 else 's')}"
 
     def found(
         self, blame: Blame, text: str, count: int, examples: Sequence[dict[str, Any]], at_ms: float | None = None
