@@ -12,6 +12,7 @@ from fencepost.errors import UsageError
 from fencepost.history import task_names
 from fencepost.options import Option, check_bounds
 from fencepost.setup.machine import IS_CLONE
+from harness.limits import Limit
 from harness.promises import LOCK, ONE_OR_MORE, required
 from workloads.kinds import find_workload
 from workloads.options import ClientOptions
@@ -45,7 +46,7 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     has a wall clock of its own, which can be set; a schedule with wrong clocks brings them unasked. `witness`: whether
     the nodes' keys are watched (`harness.run.witness`). `wire`: whether the proxy records what goes over the links
     (`harness.store.wire`). `least_faults` … `most_starved`: the floors below which too little of a run could be
-    judged (`harness.checkers.evidence`).
+    judged (`harness.checkers.evidence`). `limits`: what decides the exit code beside the verdict.
     """
 
     name: Annotated[
@@ -132,6 +133,17 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
             commands=_FLOORS_OF,
         ),
     ] = 35
+    limits: Annotated[
+        tuple[Limit, ...],
+        Option(
+            "--limit",
+            "a threshold of your own, like 'acquire p99 < 200ms' or 'lost updates = 0'; a run that misses it ends with "
+            "exit code 1; may be given again",
+            "the verdict",
+            "LIMIT",
+            commands=("replay",),
+        ),
+    ] = ()
     clients: Annotated[int, Option("--clients", "client processes", "load", low=1, high=256)] = 10
     load: Annotated[
         Literal["plain", "drawn"] | None,

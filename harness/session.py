@@ -128,6 +128,7 @@ def judge_and_draw(folder: RunFolder) -> Judged:
     from harness.checkers.judge import judge_folder
     from harness.explain.space_time import Album
     from harness.report.page import write_page
+    from harness.report.wording import with_headline
 
     recorded, verdict = judge_folder(folder)
     environment, experiment = folder.read_environment(), folder.read_experiment()
@@ -135,6 +136,8 @@ def judge_and_draw(folder: RunFolder) -> Judged:
         environment["experiment"] = experiment
     replay = replay_command(as_it_ran(recorded.config, environment), folder.path / "schedule.json", experiment)
     explained = explain(recorded, verdict)
+    verdict = with_headline(verdict, explained)
+    folder.write_verdict(verdict)
     page, album = folder.path / "report.html", Album(recorded, folder)
     write_page(recorded, verdict, environment, page, replay=replay, explained=explained, album=album)
     return Judged(recorded, verdict, environment, replay, explained)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from harness.figures import Cell, CheckerFigures
+from harness.limits import LimitOutcome
 from harness.promises import KEPT_BY_THE_LOCK, LOCK, Belongs, Promise, required
 
 Blame = Literal["lock", "client", "undecided", "resource", "harness"]
 
 Word = Literal["valid", "violation", "unknown"]
 
-EXIT_CODES: Final[dict[Word, int]] = {"valid": 0, "violation": 1, "unknown": 2}
+Conclusion = Literal[Word, "limit missed"]
+"""What a run comes to: the verdict, and the limits that the user set beside it."""
+
+EXIT_CODES: Final[dict[Conclusion, int]] = {"valid": 0, "violation": 1, "limit missed": 1, "unknown": 2}
 
 VERDICT_SCHEMA: Final = 5
 """What `verdict.json` is written with. 1: checkers had other names, and figures were not typed. 2: nothing bound it to
@@ -100,7 +104,8 @@ class Outcome(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct, frozen=True):
     """The answer of a whole run (`verdict.json`). `require`: what was asked for (`--require`). `promises`: those that
     were judged. `figures`: by the checker's name, of the checkers that have any. `listed`: what `fencepost list`
-    shows."""
+    shows. `limits`: how those of `--limit` came out; they leave the verdict as it is. `headline`: what
+    reports say first (`harness.report.wording`); empty until the findings were explained."""
 
     verdict: Word
     require: str
@@ -109,11 +114,30 @@ class Verdict(msgspec.Struct, frozen=True):
     figures: dict[str, CheckerFigures]
     listed: tuple[Cell, ...] = ()
     promises: tuple[Outcome, ...] = ()
+    limits: tuple[LimitOutcome, ...] = ()
+    headline: str = ""
     schema_version: int = VERDICT_SCHEMA
 
     def of(self, kind: type[F]) -> F | None:
         """The figures of this type; None where its checker had none."""
         return next((figures for figures in self.figures.values() if isinstance(figures, kind)), None)
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """A violation first, then a limit that was missed, then what is not known of either."""
+        return conclusion_of(self.verdict, self.limits)
+
+    def limits_that(self, outcome: Literal["met", "missed", "unknown"]) -> Iterator[LimitOutcome]:
+        return (limit for limit in self.limits if limit.outcome == outcome)
+
+
+def conclusion_of(verdict: Word, limits: Sequence[LimitOutcome]) -> Conclusion:
+    outcomes = {limit.outcome for limit in limits}
+    if verdict == "violation":
+        return verdict
+    if "missed" in outcomes:
+        return "limit missed"
+    return "unknown" if "unknown" in outcomes else verdict
 
 
 def ordered(verdict: Verdict) -> tuple[Finding, ...]:

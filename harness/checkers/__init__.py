@@ -18,9 +18,11 @@ from fencepost.errors import UsageError
 from fencepost.extensions import extended, load
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
+from harness.limits import FIGURES
 from workloads.kinds import find_workload
 
 if TYPE_CHECKING:
+    from harness.config import RunConfig
     from harness.history.recorded import Recorded
     from harness.verdict import Answer
 
@@ -66,6 +68,14 @@ def checkers_of(workload: str) -> dict[str, Checker]:
         for name, checker in checkers().items()
         if (name in chosen.checkers if checker.only_if_named else name not in chosen.excluded_checkers)
     }
+
+
+def check_measured(config: RunConfig) -> None:
+    """Raise UsageError for a limit on what no checker of the run's workload measures."""
+    judging = checkers_of(config.workload).keys() if config.limits else set[str]()
+    for limit in config.limits:
+        if not judging & set(FIGURES[limit.figure].checkers):
+            raise UsageError(f"--limit '{limit}': --workload {config.workload} has no such figure")
 
 
 def check_checkers(workload: str) -> None:

@@ -64,7 +64,13 @@ def _leads_to(before: Finding, finding: Finding, causes: Mapping[int, Cause | No
 
 
 def _cause(finding: Finding, explained: Sequence[Explained]) -> Cause | None:
-    """What most of its explanations name; else what its kind stands for."""
+    """What its explanations name; else what its kind stands for."""
+    kind = kinds().get(finding.kind)
+    return named_cause(finding, explained) or (kind.stands_for if kind is not None else None)
+
+
+def named_cause(finding: Finding, explained: Sequence[Explained]) -> Cause | None:
+    """What most of its explanations name; None if they name none."""
     named = Counter(
         each.cause
         for one in explained
@@ -72,5 +78,4 @@ def _cause(finding: Finding, explained: Sequence[Explained]) -> Cause | None:
         for each in one.explanations
         if each.cause not in (None, "unknown")
     )
-    kind = kinds().get(finding.kind)
-    return named.most_common(1)[0][0] if named else kind.stands_for if kind is not None else None
+    return named.most_common(1)[0][0] if named else None

@@ -20,11 +20,12 @@ from harness.checkers import checkers, checkers_of
 from harness.config import RunConfig
 from harness.figures import Cell
 from harness.history.recorded import Recorded
+from harness.limits import LimitOutcome, judge_limit
 from harness.promises import PROMISES, Promise
 from harness.store.run_folder import RunFolder
 from harness.store.section_table import QUESTIONS, read_table
 from harness.store.tables import load_recorded, write_history
-from harness.verdict import EXIT_CODES, Answer, Finding, Outcome, Verdict, Word, outcome_of
+from harness.verdict import EXIT_CODES, Answer, Finding, Outcome, Verdict, Word, conclusion_of, outcome_of
 from workloads.kinds import find_workload
 
 _NEED_THE_END: Final = frozenset(
@@ -75,7 +76,8 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
                 )
         free_unused()
     findings = tuple(replace(finding, checker=name) for name, answer in answers.items() for finding in answer.findings)
-    unknown = tuple(dict.fromkeys(reason for answer in answers.values() for reason in answer.unknown)) + _cut_short(run)
+    cut_short = _cut_short(run)
+    unknown = tuple(dict.fromkeys(reason for answer in answers.values() for reason in answer.unknown)) + cut_short
     word: Word = "valid"
     if any(finding.decides(run.config.require) for finding in findings):
         word = "violation"
@@ -95,6 +97,8 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
         figures=figures,
         listed=tuple(sorted(cells, key=lambda cell: cell.order)),
         promises=promises,
+        # More of the run would have changed its figures.
+        limits=tuple(judge_limit(limit, {} if cut_short else figures) for limit in run.config.limits),
     )
 
 
@@ -157,6 +161,8 @@ def recorded_verdict(folder: RunFolder) -> Verdict | None:
         figures=figures,
         listed=written.listed,
         promises=written.promises,
+        limits=written.limits,
+        headline=written.headline,
     )
 
 
@@ -170,6 +176,8 @@ class _Written(msgspec.Struct, frozen=True):
     figures: dict[str, msgspec.Raw]
     listed: tuple[Cell, ...]
     promises: tuple[Outcome, ...]
+    limits: tuple[LimitOutcome, ...] = ()
+    headline: str = ""
 
 
 def judge_so_far(folder: RunFolder) -> tuple[Recorded, Verdict]:
@@ -184,10 +192,12 @@ def judge_table(path: Path, config: RunConfig) -> Verdict:
 
 
 def exit_code(verdict: Verdict, *, expect_violation: bool = False) -> int:
-    """0 valid, 1 violation, 2 unknown. With `expect_violation`: 0 if one was found, 1 if not, 2 unknown."""
-    if expect_violation and verdict.verdict != "unknown":
-        return 0 if verdict.verdict == "violation" else 1
-    return EXIT_CODES[verdict.verdict]
+    """0 valid, 1 violation or a limit missed, 2 unknown. With `expect_violation`, finding one is what 0 means, and
+    finding none 1."""
+    word = verdict.verdict
+    if expect_violation and word != "unknown":
+        word = "valid" if word == "violation" else "violation"
+    return EXIT_CODES[conclusion_of(word, verdict.limits)]
 
 
 def _cut_short(run: Recorded) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.text import count, milliseconds, number
+from harness.checkers.liveness import Spread, spread
 from harness.figures import CheckerFigures, Part, Row, Table, Tile
 from harness.history.fault_windows import longest_windows, merged
 from harness.history.groups import Codes, Ints
@@ -61,11 +62,12 @@ class Phase(msgspec.Struct, frozen=True):
 
 
 class Figures(CheckerFigures, frozen=True):
-    """A phase that did not happen is None."""
+    """A phase that did not happen is None. `acquire_ms`: how long granted acquires took, in all phases."""
 
     calm: Phase | None = None
     faults: Phase | None = None
     recovery: Phase | None = None
+    acquire_ms: Spread | None = None
 
     @property
     def by_name(self) -> dict[str, Phase]:
@@ -77,14 +79,18 @@ class Figures(CheckerFigures, frozen=True):
     def sections(self) -> int:
         return sum(phase.sections for phase in self.by_name.values())
 
+    @property
+    def sections_per_s(self) -> float | None:
+        seconds = sum(phase.seconds for phase in self.by_name.values())
+        return self.sections / seconds if seconds else None
+
     def rows(self) -> Iterator[Row]:
         """`1,234 (calm 41/s, faults 29/s, recovery 44/s)`."""
         rates = ", ".join(f"{name} {number(phase.sections_per_s)}/s" for name, phase in self.by_name.items())
         yield Row("sections", f"{count(self.sections)} ({rates})" if self.sections else count(0), order=10)
 
     def tiles(self) -> Iterator[Tile]:
-        seconds = sum(phase.seconds for phase in self.by_name.values())
-        rate = f"{number(self.sections / seconds)} a second" if seconds else ""
+        rate = "" if self.sections_per_s is None else f"{number(self.sections_per_s)} a second"
         yield Tile("Sections", count(self.sections), rate, order=10)
 
     def parts(self) -> Iterator[Part]:
@@ -122,7 +128,8 @@ def check(run: Recorded) -> Answer:
         seconds, sections = length_ns[name] / 1e9, int((began == place).sum())
         if seconds > 0 or sections:
             phases[name] = tallies[place].phase(seconds, sections)
-    return Answer(Figures(**phases))
+    took_ms = np.concatenate([np.empty(0, np.int64), *(took for tally in tallies for took in tally.took_ns)]) / 1e6
+    return Answer(Figures(**phases, acquire_ms=spread(took_ms)))
 
 
 def _edges(run: Recorded) -> tuple[int, int, int]:

@@ -16,8 +16,8 @@ _HEAD = """# Options
 
 All options of `fencepost test`, made from their declarations by `python -m harness.cli.reference`. The last column
 names other commands that take the option, where it replaces what the recorded run or the experiment has. (Those about
-the result are in most commands; see their `--help`.) Every option except `--seed`, `--expect`, `--results` and `--json`
-can be an axis of `fencepost compare`, and can follow its `--`.
+the result are in most commands; see their `--help`.) Every option except `--seed`, `--limit`, `--expect`, `--results`
+and `--json` can be an axis of `fencepost compare`, and can follow its `--`.
 
 A time is a number with a unit: `us`, `ms`, `s`, `m` or `h`; for faults also `ttl`. A number without a unit is refused;
 only `0` needs none.

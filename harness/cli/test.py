@@ -35,7 +35,10 @@ def _test(call: Call, out: Console) -> int:
 
 
 def _epilog() -> str:
+    from textwrap import fill
+
     from cluster.registry import servers
+    from harness.limits import FIGURES
     from nemesis.registry import nemeses
     from workloads.kinds import summary, workload_names
     from workloads.registry import lock_names
@@ -44,6 +47,7 @@ def _epilog() -> str:
     kinds_of_servers = "\n".join(f"  {server.name:<10} {server.help}" for server in servers().values())
     locks = "\n".join(f"  {info.name:<32} {info.summary}" for info in lock_names())
     workloads = "\n".join(f"  {name:<16} {summary(name)}" for name in workload_names())
+    figures = fill(", ".join(FIGURES), 100, initial_indent="  ", subsequent_indent="  ")
     return f"""workloads:
 {workloads}
 
@@ -57,11 +61,15 @@ servers, for the nodes and for the resource:
 locks:
 {locks}
 
+figures for --limit, of which times need a unit (docs/verdicts.md):
+{figures}
+
 examples:
   fencepost test --nemesis partition --duration 30s
   fencepost test --lock redlock --nemesis pause:targets=inside --fencing all --require data
   fencepost test --lock mypackage.locks:MyLock --nemesis partition+crash --cluster docker
   fencepost test --lock control-quorum-of-two --expect violation
+  fencepost test --lock redlock --limit "acquire p99 < 200ms" --limit "lost updates = 0"
 """
 
 

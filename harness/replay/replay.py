@@ -74,7 +74,9 @@ def replay(
     out.print(_told(source, verdicts), soft_wrap=True)
     words = [verdict.verdict for verdict in verdicts]
     worst = next(word for word in ("violation", "unknown", "valid") if word in words)
-    return exit_code(verdicts[words.index(worst)], expect_violation=expect_violation)
+    limits = tuple(limit for verdict in verdicts for limit in verdict.limits)
+    gravest_one = msgspec.structs.replace(verdicts[words.index(worst)], limits=limits)
+    return exit_code(gravest_one, expect_violation=expect_violation)
 
 
 def _maker(

@@ -17,6 +17,7 @@ from fencepost.files import UnreadableError, kind_of
 from fencepost.text import printable
 from harness.config import RESULTS, RunConfig
 from harness.figures import Cell
+from harness.limits import LimitOutcome
 from harness.promises import LOCK
 from harness.store.binding import UnfitVerdictError
 from harness.store.manifest import RunManifest, broke_off, changed_since_judged, check_manifest
@@ -42,10 +43,10 @@ _LEGENDS: Final = {
 class RunListed:
     """A line of `fencepost list`. `when`: the run's start, in UTC. `verdict`: its word, or `unjudged`, `outdated` (an
     older fencepost judged it, which measured otherwise), `changed` (since it was judged), `damaged` or `unreadable` (by
-    this user). `config`: None if it cannot be read. `cells`: what its checkers offer. `says`: the first finding that
-    decides; or why the verdict is unknown, and what its word hides (`harness.verdict.hidden`); empty if there is
-    nothing to say. `lost_data`: whether data behind the lock were lost. `short`: as much of the name as other commands
-    need."""
+    this user). `config`: None if it cannot be read. `cells`: what its checkers offer. `says`: the headline of a
+    violation; or which limits were not met, why the verdict is unknown, and what its word hides
+    (`harness.verdict.hidden`); empty if there is nothing to say. `beside`: what the verdict alone would hide, data that
+    were lost and limits. `short`: as much of the name as other commands need."""
 
     name: str
     path: Path
@@ -54,13 +55,13 @@ class RunListed:
     config: RunConfig | None = None
     cells: tuple[Cell, ...] = ()
     says: str = ""
-    lost_data: bool = False
+    beside: tuple[str, ...] = ()
     short: str = ""
 
     @property
     def word(self) -> str:
-        """The verdict, never `valid` alone above data that were lost."""
-        return "valid, data lost" if self.verdict == "valid" and self.lost_data else self.verdict
+        """`valid, data lost`, `violation, limit missed`."""
+        return ", ".join((self.verdict, *self.beside))
 
 
 class _Judged(msgspec.Struct):
@@ -71,16 +72,22 @@ class _Judged(msgspec.Struct):
     listed: tuple[Cell, ...] = ()
     findings: tuple[Finding, ...] = ()
     unknown: tuple[str, ...] = ()
+    limits: tuple[LimitOutcome, ...] = ()
+    headline: str = ""
 
     @property
     def says(self) -> str:
         if self.verdict == "violation":
-            return next((found.text for found in self.findings if found.decides(self.require)), "")
-        return "; ".join([*self.unknown, *(found.text for found in hidden(self.findings, self.require))])
+            first = next((found.text for found in self.findings if found.decides(self.require)), "")
+            return self.headline or first
+        limits = [str(limit) for limit in self.limits if limit.outcome != "met"]
+        return "; ".join([*limits, *self.unknown, *(found.text for found in hidden(self.findings, self.require))])
 
     @property
-    def lost_data(self) -> bool:
-        return any(found.breaks == "data" for found in self.findings)
+    def beside(self) -> tuple[str, ...]:
+        is_lost = self.verdict == "valid" and any(found.breaks == "data" for found in self.findings)
+        limits = {f"limit {limit.outcome}": None for limit in self.limits if limit.outcome != "met"}
+        return (*(["data lost"] if is_lost else []), *limits)
 
 
 def render_listing(runs: Sequence[RunListed]) -> Table:
@@ -143,7 +150,7 @@ def listed(path: Path) -> RunListed:
     """Whatever is wrong with one folder does not keep the others from being listed."""
     folder, config, word = RunFolder(path), None, _DAMAGED
     cells: tuple[Cell, ...] = ()
-    says, lost_data = "", False
+    says, beside = "", tuple[str, ...]()
     try:
         config = folder.read_config()
         manifest = folder.read_manifest(RunManifest)
@@ -151,7 +158,7 @@ def listed(path: Path) -> RunListed:
         judged = folder.read_verdict(_Judged)
         word = _word(folder, manifest, judged)
         if judged is not None and word == judged.verdict:
-            cells, says, lost_data = judged.listed, judged.says, judged.lost_data
+            cells, says, beside = judged.listed, judged.says, judged.beside
     except UnfitVerdictError:
         word = _CHANGED
     except UnreadableError:
@@ -159,8 +166,8 @@ def listed(path: Path) -> RunListed:
     except UsageError:
         word = _DAMAGED
     if len(cells) > _MOST_CELLS:
-        word, cells, says, lost_data = _DAMAGED, (), "", False
-    return RunListed(path.name, path, begun_at(path), word, config, cells, says, lost_data)
+        word, cells, says, beside = _DAMAGED, (), "", ()
+    return RunListed(path.name, path, begun_at(path), word, config, cells, says, beside)
 
 
 def _check_record(folder: RunFolder, manifest: RunManifest | None) -> None:

@@ -24,7 +24,7 @@ from harness.report.explanations import NO_PICTURES, explanations_of, lines
 from harness.report.html import render, script_json
 from harness.report.space_time_svg import svg_picture
 from harness.report.timeline import MOST_OVERLAPS, timeline
-from harness.report.wording import blame, example, headline, meetings_in, promises
+from harness.report.wording import blame, example, headline, meetings_in, outcomes
 from harness.verdict import Finding, Verdict, hidden
 
 _EXAMPLES: Final = 5
@@ -58,7 +58,7 @@ def render_page(
     """The page as one string of HTML. `environment`: what `environment.json` holds; anything in it may be missing.
     `explained`: explanations of the findings' own examples; `album` draws the first one of each finding."""
     faults = windows(recorded.faults)
-    word, says = headline(verdict)
+    word, says = headline(verdict, explained)
     meetings = meetings_in(verdict)
     data = timeline(recorded, faults)
     drawn = data["overlaps"]
@@ -71,7 +71,7 @@ def render_page(
         word=word,
         says=says,
         hides=bool(hidden(verdict.findings, verdict.require)),
-        promises=promises(verdict),
+        outcomes=list(outcomes(verdict)),
         blame_line=meetings.blame_line if meetings else None,
         verdict=verdict,
         tiles=facts.tiles(verdict, environment),

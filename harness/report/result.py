@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from fencepost.errors import FencepostError, UsageError
 from fencepost.files import kind_of, on_disk, write_whole
+from harness.checkers.consequences import one_by_one
 from harness.config import RunConfig
 from harness.explain.explanation import Explained, clearest_of
-from harness.report.wording import headline, promises
-from harness.verdict import Blame, Finding, Outcome, Verdict, Word, hidden, ordered
+from harness.report.wording import headline, outcomes, promises
+from harness.verdict import Blame, Conclusion, Finding, Outcome, Verdict, Word, hidden, ordered
 
 RESULT_SCHEMA: Final = 2
 """Raised when a field changes its meaning or goes; new fields do not raise it. 1: `require` named one property."""
@@ -34,14 +35,27 @@ class FoundInRun(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class LimitInRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit as it was given, and how it came out. `measured`: in milliseconds for a time; None if it is unknown.
+    `text`: the same in words."""
+
+    limit: str
+    outcome: Literal["met", "missed", "unknown"]
+    measured: float | None
+    text: str
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that was judged. `promises`: how each that was judged came out; `kept`: the same in a line. `story`: the
-    verdict in words, `kept`, and how the first finding came about. `unknown`: why the run cannot be called valid.
-    `hides`: what breaks a promise and does not decide (`harness.verdict.hidden`). `page`: the picture of the run.
-    `replay`: the command that makes it again."""
+    """A run that was judged. `conclusion`: what the exit code says, of the verdict and the `limits`. `promises`: how
+    each that was judged came out; `kept`: the same in a line. `story`: the verdict in words, the promises, the limits,
+    and how the first cause came about, a line each. `unknown`: why the run cannot be called valid. `hides`: what breaks
+    a promise and does not decide (`harness.verdict.hidden`). `page`: the picture of the run. `replay`: the command that
+    makes it again."""
 
     schema: int = RESULT_SCHEMA
     verdict: Word
+    conclusion: Conclusion
+    limits: tuple[LimitInRun, ...]
     require: str
     promises: tuple[Outcome, ...]
     kept: str
@@ -75,14 +89,20 @@ def result_of(
 ) -> Result:
     """The result of a judged run; findings that break what was required come first."""
     findings = tuple(_found(finding, verdict, explained) for finding in ordered(verdict))
-    word, says = headline(verdict)
-    why = findings[0].why if findings and verdict.verdict == "violation" else ""
+    word, says = headline(verdict, explained)
+    causes = one_by_one(verdict, explained) if verdict.verdict == "violation" else ()
+    why = _why(causes[0].finding, explained) if causes else ""
     return Result(
         verdict=verdict.verdict,
+        conclusion=verdict.conclusion,
+        limits=tuple(
+            LimitInRun(limit=str(each.limit), outcome=each.outcome, measured=each.measured, text=str(each))
+            for each in verdict.limits
+        ),
         require=verdict.require,
         promises=verdict.promises,
         kept=promises(verdict),
-        story="\n".join(filter(None, (f"{word} — {says}", promises(verdict), why))),
+        story="\n".join(filter(None, (f"{word} — {says}", *outcomes(verdict), why))),
         findings=findings,
         unknown=verdict.unknown,
         hides=tuple(found.text for found in hidden(verdict.findings, verdict.require)),
@@ -96,7 +116,6 @@ def result_of(
 
 
 def _found(finding: Finding, verdict: Verdict, explained: Sequence[Explained]) -> FoundInRun:
-    told = clearest_of(finding, explained)
     return FoundInRun(
         kind=finding.kind,
         blame=finding.blame,
@@ -105,8 +124,13 @@ def _found(finding: Finding, verdict: Verdict, explained: Sequence[Explained]) -
         promise=finding.promise or "none",
         count=finding.count,
         first_ms=finding.at_ms,
-        why=f"{told.sentence} {told.because}".strip() if told else "",
+        why=_why(finding, explained),
     )
+
+
+def _why(finding: Finding, explained: Sequence[Explained]) -> str:
+    told = clearest_of(finding, explained)
+    return f"{told.sentence} {told.because}".strip() if told else ""
 
 
 def write_result(path: Path, result: Result | NoResult) -> None:

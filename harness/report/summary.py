@@ -22,7 +22,7 @@ from harness.explain.explanation import Explained, clearest_of
 from harness.history.recorded import Recorded
 from harness.report import facts, offered
 from harness.report.terminal import Text
-from harness.report.wording import blame, example, headline, meetings_in, promises
+from harness.report.wording import blame, counted, example, headline, meetings_in, outcomes
 from harness.verdict import Finding, Verdict, hidden
 from workloads.kinds import find_workload
 
@@ -32,7 +32,7 @@ _WHY, _FINDINGS, _LOAD, _SEEN, _OTHER = range(1, 6)
 """What is left out last where not everything fits, and what first."""
 _RANKS: Final = {"record": _WHY, "lock": _LOAD, "load": _LOAD, "faults": _LOAD}
 _EXAMPLES: Final = 2
-_STYLES: Final = {"VALID": "bold green", "VIOLATION": "bold red", "UNKNOWN": "bold yellow"}
+_STYLES: Final = {"VALID": "bold green", "VIOLATION": "bold red", "LIMIT MISSED": "bold red", "UNKNOWN": "bold yellow"}
 
 
 def render_summary(
@@ -59,7 +59,7 @@ def render_summary(
             *(_Part(_row(*row), _SEEN) for row in _seen(verdict, environment)),
             *((_Part(Text(""), _WHY), *found) if found else ()),
             _Part(Text(""), _OTHER),
-            _Part(_Verdict(verdict, everything)),
+            _Part(_Verdict(verdict, explained, everything)),
             _Part(_places(folder, replay, explained)),
         ),
         everything,
@@ -169,7 +169,7 @@ def _findings(verdict: Verdict, explained: Sequence[Explained], *, everything: b
         if everything:
             yield from (_Part(_row("led to", _told(each))) for each in consequences)
         elif consequences:
-            yield _Part(_row("led to", ", ".join(map(_counted, consequences))), rank)
+            yield _Part(_row("led to", ", ".join(counted([each]) for each in consequences)), rank)
 
 
 def _told(finding: Finding) -> str:
@@ -177,23 +177,19 @@ def _told(finding: Finding) -> str:
     return f"{printable(finding.text).rstrip('.')} ({blame(finding.blame)}{first})"
 
 
-def _counted(finding: Finding) -> str:
-    """`979 × overlap`."""
-    return f"{finding.count:,} × {printable(finding.kind.replace('-', ' '))}"
-
-
 @dataclass(frozen=True, slots=True)
 class _Verdict:
     """In a frame; without one where lines are as long as they are."""
 
     verdict: Verdict
+    explained: Sequence[Explained]
     everything: bool
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        word, says = headline(self.verdict)
+        word, says = headline(self.verdict, self.explained)
         text = Text.assemble((word, _STYLES[word]), " — ", printable(says))
-        if told := promises(self.verdict):
-            text.append(f"\n{told}")
+        for line in outcomes(self.verdict):
+            text.append(f"\n{line}")
         meetings = meetings_in(self.verdict)
         if meetings and meetings.have_blame and (self.everything or not console.is_terminal):
             text.append(f"\n{meetings.blame_line}")

@@ -18,7 +18,7 @@ from cluster.spec import RESOURCE_POLICY, ClusterSpec
 from cluster.sweep import Swept, sweep
 from cluster.wall_clock import find_clock_library
 from fencepost.errors import UsageError
-from harness.checkers import check_checkers
+from harness.checkers import check_checkers, check_measured
 from harness.config import RunConfig
 from harness.run.limits import check_limits
 from harness.run.scheduled import Prepared
@@ -99,6 +99,7 @@ def check_input(config: RunConfig) -> None:
     """Check what needs no server and no proxy. Raises UsageError or BrokenEnvironmentError."""
     check_limits(config)
     check_checkers(config.workload)
+    check_measured(config)
     check_lock(config.lock, config.lock_command)
     if config.renewal_ms is not None:
         check_renews(config.lock, config.lock_command)

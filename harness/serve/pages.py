@@ -10,7 +10,7 @@ from fencepost.errors import UsageError
 from fencepost.text import printable
 from harness.checkers.judge import recorded_verdict
 from harness.report.html import render
-from harness.report.wording import blame, headline, promises
+from harness.report.wording import blame, headline, outcomes
 from harness.serve.campaigns import CampaignListed
 from harness.serve.choice import ON_A_PAGE, RunFilter
 from harness.serve.files import files_of
@@ -72,8 +72,8 @@ def run_page(root: str, path: Path) -> str:
         run=summary,
         word=word,
         says=says,
-        promises=promises(verdict) if verdict else "",
-        verdict=verdict.verdict if verdict else "",
+        outcomes=list(outcomes(verdict)) if verdict else (),
+        verdict=verdict.conclusion.replace(" ", "-") if verdict else "",
         hides=bool(verdict and hidden(verdict.findings, verdict.require)),
         findings=[(printable(each.text), blame(each.blame), each.blame) for each in ordered(verdict)]
         if verdict

@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -18,6 +18,7 @@ from fencepost.errors import UsageError
 from fencepost.options import Declared, declared
 from harness.cli.reference import render
 from harness.config import RunConfig
+from harness.limits import FIGURES, Limit, Operator
 from harness.loads import with_loads
 from harness.options import RunArguments, options_of, parse_run, replay_command
 from workloads.hold import Hold
@@ -42,6 +43,8 @@ def values(each: Declared) -> st.SearchStrategy[Any]:
         return st.integers(int(low), int(high))
     if each.type is float:
         return st.none() | st.floats(low, high) if each.default is None else st.floats(low, high)
+    if each.type == tuple[Limit, ...]:
+        return st.lists(limits(), max_size=3).map(tuple)
     if each.type is Hold:
         return holds(low, high)
     assert each.type is str, f"{each.flag}: say here how a {each.type} is drawn"
@@ -54,6 +57,12 @@ def values(each: Declared) -> st.SearchStrategy[Any]:
 
 
 _TEXTS = st.from_regex(r"-{0,2}[^\x00\ud800-\udfff]+", fullmatch=True)
+
+
+@st.composite
+def limits(draw: st.DrawFn) -> Limit:
+    value = st.floats(0, 10**9, allow_subnormal=False)
+    return Limit(draw(st.sampled_from(sorted(FIGURES))), draw(st.sampled_from(get_args(Operator))), draw(value))
 
 
 @st.composite

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.checkers.judge import judge
+from harness.limits import Limit
 from harness.report import wording
 from harness.report.listing import listed, render_listing
 from harness.report.result import result_of
@@ -48,7 +49,7 @@ def test_the_banner_says_both() -> None:
 
 def test_a_loss_that_the_requirement_names_is_the_violation_itself() -> None:
     word, says = wording.headline(judged(outlived(require="data")))
-    assert (word, says.count("acknowledged")) == ("VIOLATION", 1)
+    assert (word, says.count("1 lost update")) == ("VIOLATION", 1)
 
 
 def test_a_loss_despite_fencing_says_which_fencing() -> None:
@@ -69,6 +70,18 @@ def test_a_list_of_runs_says_valid_alone_where_no_data_were_lost(tmp_path: Path)
     folder = RunFolder.create(tmp_path, history.config)
     folder.write_verdict(judged(history))
     assert listed(folder.path).word == "valid"
+
+
+def test_a_list_of_runs_names_limits_that_were_not_met(tmp_path: Path) -> None:
+    history = History(limits=(Limit("sections", ">", 9),)).section("c1", 0, 5).section("c2", 20, 30)
+    folder = RunFolder.create(tmp_path, history.config)
+    folder.write_verdict(judged(history))
+    seen = listed(folder.path)
+    assert (seen.verdict, seen.word) == ("valid", "valid, limit missed")
+    assert "sections were 2, limit &gt; 9" in run_page("/", folder.path)
+    result = result_of(history.config, judged(history), folder.path, "fencepost test")
+    assert (result.verdict, result.conclusion, result.limits[0].measured) == ("valid", "limit missed", 2)
+    assert result.story.startswith("LIMIT MISSED — sections were 2, limit > 9\n")
 
 
 def test_the_pages_of_serve_say_both(run: Path) -> None:

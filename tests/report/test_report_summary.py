@@ -66,7 +66,8 @@ def test_the_word_safe_never_appears() -> None:
 
 def test_a_violation_names_the_lock_and_shows_examples() -> None:
     text = words_of(shown(make_run(lock_overlaps=3, client_overlaps=2, undecided_overlaps=1)))
-    assert "VIOLATION — the lock is to blame: 3 pairs of clients" in text
+    assert "VIOLATION — 3 overlaps, first after" in text
+    assert "the lock is to blame" in text
     assert "lock 3 of" in text
     assert "client 2 · undecided 1" in text
     assert "earlier c1 in section 4" not in text
@@ -90,7 +91,7 @@ def test_a_consequence_is_counted_below_its_cause_and_told_on_demand() -> None:
     lost = LOST_UPDATE.found("lock", "7 of 9 updates were lost", 7, (), 2_500.0)
     made = replace(made, verdict=msgspec.structs.replace(made.verdict, findings=(lost, *made.verdict.findings)))
     text = words_of(shown(made))
-    assert "led to 7 × lost update" in text
+    assert "led to 7 lost updates" in text
     assert "7 of 9 updates were lost" not in text
     assert "led to 7 of 9 updates were lost" in words_of(shown(made, everything=True))
     assert "earlier c1 in section 4" in words_of(shown(made, everything=True))

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
-from harness.checkers import exclusion
+from harness.checkers import exclusion, kinds
 from harness.checkers.exclusion import OVERLAP
 from harness.checkers.faults import MISSED as FAULT_MISSED
 from harness.checkers.liveness import NO_RECOVERY
 from harness.checkers.updates import LOST_UPDATE
+from harness.explain.cases import Case
+from harness.explain.causes import Cause
+from harness.explain.explanation import Explained, Explanation
+from harness.limits import Limit, LimitOutcome
 from harness.report import wording
-from harness.verdict import Outcome, Verdict
+from harness.verdict import Blame, Finding, Outcome, Verdict, Word
 from tests.golden import Golden
 
 
@@ -83,3 +87,65 @@ def test_an_example_cuts_a_long_text_short() -> None:
 def test_an_example_reads_like_a_sentence(golden: Golden) -> None:
     side = {"client": "c1", "life": 1, "section": 4, "start_ms": 1200.0, "end_ms": 1274.5}
     golden(wording.example({"key": "k1", "at_ms": 1234.56, "earlier": side}))
+
+
+def found(kind: str, count: int, at_ms: float | None = None, blame: Blame = "lock") -> Finding:
+    return kinds()[kind].found(blame, "a sentence of its own", count, (), at_ms)
+
+
+def because_of(cause: Cause, *findings: Finding) -> tuple[Explained, ...]:
+    return tuple(Explained(each, (Explanation(Case(each, {}, {}), "So.", cause=cause),)) for each in findings)
+
+
+def test_the_headline_of_a_violation_begins_with_the_cause_and_then_says_what_it_led_to() -> None:
+    belief, overlap = found("unfounded-belief", 36, 2_400), found("overlap", 9, 2_410)
+    lost = found("lost-update", 31, 9_000)
+    verdict = Verdict("violation", "lock", (overlap, lost, belief), (), {})
+    assert wording.headline(verdict, because_of("deleted", belief, overlap))[1] == (
+        "the key was deleted by a client that did not own it: 36 sections not backed by a majority, first after 2.4 s; "
+        "led to 9 overlaps, 31 lost updates; the lock is to blame"
+    )
+
+
+def test_the_gravest_consequences_are_named_and_the_others_counted() -> None:
+    led_to = ("late-grant", "lost-early", "lost-update", "keys-left-behind", "overlap")
+    first, others = found("anothers-key", 2, 1), [found(kind, 1, place + 2) for place, kind in enumerate(led_to)]
+    verdict = Verdict("violation", "lock", (*others, first), (), {})
+    _, says = wording.headline(verdict, because_of("deleted", first, *others))
+    assert "led to 1 overlap, 1 lost update, 1 key left behind and 2 more findings;" in says
+
+
+def test_causes_that_have_nothing_to_do_with_each_other_are_counted() -> None:
+    verdict = Verdict("violation", "lock", (found("overlap", 1, 5), found("late-grant", 1, 9), MISSED), (), {})
+    says = wording.headline(verdict)[1]
+    assert (says.startswith("1 overlap, after 0.0 s"), says.endswith("(and 1 other cause)")) == (True, True)
+
+
+def test_a_headline_that_was_kept_is_shown_where_nothing_is_explained() -> None:
+    verdict = Verdict("violation", "lock", (belief := found("unfounded-belief", 1, 5),), (), {})
+    explained = because_of("expired", belief)
+    kept = wording.with_headline(verdict, explained)
+    assert wording.headline(kept) == wording.headline(verdict, explained) != wording.headline(verdict)
+
+
+SLOW = LimitOutcome(Limit("acquire p99", "<", 200), "missed", 312)
+UNWATCHED = LimitOutcome(Limit("orphans", "=", 0), "unknown", None)
+
+
+def test_a_missed_limit_is_the_headline_unless_the_lock_broke_a_promise() -> None:
+    says = "acquire p99 was 312 ms, limit < 200 ms"
+    valid, unknown = (Verdict(word, "lock", (LOST,), reasons, {}, limits=(SLOW,)) for word, reasons in _NOT_BROKEN)
+    assert wording.headline(valid) == ("LIMIT MISSED", f"{says}, but 24 of 137 updates were lost")
+    assert wording.headline(unknown) == ("LIMIT MISSED", f"{says}; too few faults, but 24 of 137 updates were lost")
+    broken = Verdict("violation", "lock", (found("overlap", 1),), (), {}, limits=(SLOW,))
+    assert wording.headline(broken) == ("VIOLATION", "1 overlap; the lock is to blame")
+    for verdict in (valid, unknown, broken):
+        assert list(wording.outcomes(verdict)) == [f"limits: {says} (MISSED)"]
+
+
+_NOT_BROKEN: tuple[tuple[Word, tuple[str, ...]], ...] = (("valid", ()), ("unknown", ("too few faults",)))
+
+
+def test_a_limit_that_was_not_measured_makes_a_valid_run_unknown() -> None:
+    verdict = Verdict("valid", "lock", (), (), {}, limits=(UNWATCHED,))
+    assert wording.headline(verdict) == ("UNKNOWN", "orphans could not be measured, limit = 0")
