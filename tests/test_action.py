@@ -37,14 +37,16 @@ sys.exit(code)
 KEPT = "exclusion BROKEN · lease kept"
 
 
-def result(verdict: str, story: str) -> dict[str, Any]:
+def result(verdict: str, story: str, conclusion: str | None = None) -> dict[str, Any]:
     folder = "/w/fencepost-runs/20261231T235959Z-mine-7"
-    return {"schema": 2, "verdict": verdict, "kept": KEPT, "story": story, "folder": folder}
+    told = {"schema": 2, "verdict": verdict, "kept": KEPT, "story": story, "folder": folder}
+    return told | {"conclusion": conclusion or verdict}
 
 
 VALID = (result("valid", "VALID — no overlap"), 0)
 VIOLATION = (result("violation", "VIOLATION — the lock is to blame\nc3 and c7 met."), 1)
 UNKNOWN = (result("unknown", "UNKNOWN — nobody acquired the lock"), 2)
+MISSED = (result("valid", "LIMIT MISSED — acquire p99 was 312 ms, limit < 200 ms", "limit missed"), 1)
 BROKEN = ({"schema": 2, "verdict": None, "error": {"kind": "environment", "text": "no redis-server"}}, 255)
 SILENT = ({}, 255)
 
@@ -82,6 +84,8 @@ def calls(folder: Path) -> list[dict[str, str]]:
         ([VALID, VALID], 0, "valid"),
         ([VALID, UNKNOWN], 2, "unknown"),
         ([UNKNOWN, VIOLATION, VALID], 1, "violation"),
+        ([UNKNOWN, MISSED, VALID], 1, "limit missed"),
+        ([MISSED, VIOLATION], 1, "violation"),
         ([VIOLATION, BROKEN], 255, "failed"),
         ([SILENT, VALID], 255, "failed"),
     ],
@@ -91,7 +95,9 @@ def test_the_worst_run_decides_and_all_are_in_the_summary(
 ) -> None:
     done, summary, output, _ = act(tmp_path, {str(seed): answer for seed, answer in enumerate(answers)})
     assert (done, output) == (code, f"verdict={verdict}\n")
-    rows = [line for line in summary.splitlines() if re.match(r"\| (valid|violation|unknown|failed) \|", line)]
+    rows = [
+        line for line in summary.splitlines() if re.match(r"\| (valid|violation|limit missed|unknown|failed) \|", line)
+    ]
     assert len(rows) == len(answers)
 
 

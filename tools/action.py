@@ -1,7 +1,7 @@
 """The GitHub Action's own step (`action.yml`): makes the runs, and writes the job's summary from their results.
 
 The inputs are in INPUT_… of the environment, run folders go into `fencepost-runs` below the current folder, and the
-exit code is that of the worst run: a failure, then a violation, then unknown.
+exit code is that of the worst run: a failure, then a violation, then a limit that was missed, then unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fencepost.markdown import block, code, escaped, table
 RESULTS: Final = "fencepost-runs"
 PLUGIN: Final = ROOT / "pytest_plugin"
 _BAD_INPUT: Final = 254
-_WORST_FIRST: Final = ("failed", "violation", "unknown", "valid")
+_WORST_FIRST: Final = ("failed", "violation", "limit missed", "unknown", "valid")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class Made:
 
     @property
     def verdict(self) -> str:
-        return self.result.get("verdict") or "failed"
+        """With what the limits add to it."""
+        return self.result.get("conclusion") or "failed"
 
     @property
     def story(self) -> str:

@@ -80,11 +80,13 @@ def _run_in(told: Mapping[str, Any], folder: Path) -> Run:
 
 
 def _words(options: Mapping[str, object]) -> list[str]:
-    """`{"node_timeout": "50ms", "disks": True}` as words of the command line; None and False leave an option out."""
+    """`{"node_timeout": "50ms", "disks": True}` as words of the command line; None and False leave an option out, and
+    each of a list gives it once more."""
     given = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
     return [
         flag if value is True else f"{flag}={value}"
-        for flag, value in given.items()
+        for flag, values in given.items()
+        for value in (values if isinstance(values, list | tuple) else [values])
         if value is not None and value is not False
     ]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 SCHEMA = 2
 """Of the file that `fencepost test --json` writes."""
+_AS_TOLD = ("verdict", "conclusion", "require", "kept", "story", "lock", "nemesis", "seed", "replay")
 
 
 @dataclass(frozen=True)
@@ -28,15 +29,27 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """A limit that was set, as it was given. `outcome`: met, missed or unknown. `measured`: in milliseconds for a time;
+    None if it is unknown. `text`: the same in words."""
+
+    limit: str
+    outcome: str
+    measured: float | None
+    text: str
+
+
+@dataclass(frozen=True)
 class Run:
-    """A run that was judged. `verdict`: valid, violation or unknown. `require`: what was asked for. `promises`: how
-    each promise that was judged came out (kept, broken, undecided or unknown), whether or not it was required; `kept`:
-    the same in a line. `story`: the verdict in words, and how the first finding came about. `unknown`: why it cannot be
-    called valid. `hides`: what else was found, such as lost updates, that breaks a promise that was not required.
-    `folder`: everything that was recorded. `picture`: a page to open in a browser. `replay`: a command that makes the
-    run again."""
+    """A run that was judged. `verdict`: valid, violation or unknown; `conclusion`: the same or limit missed, with what
+    the `limits` add to it. `require`: what was asked for. `promises`: how each promise that was judged came out (kept,
+    broken, undecided or unknown), whether or not it was required; `kept`: the same in a line. `story`: the verdict in
+    words, and how the first cause came about. `unknown`: why it cannot be called valid. `hides`: what else was found,
+    such as lost updates, that breaks a promise that was not required. `folder`: everything that was recorded.
+    `picture`: a page to open in a browser. `replay`: a command that makes the run again."""
 
     verdict: str
+    conclusion: str
     require: str
     promises: Mapping[str, str]
     kept: str
@@ -50,26 +63,31 @@ class Run:
     picture: Path
     replay: str
     hides: tuple[str, ...] = ()
+    limits: tuple[Limit, ...] = ()
 
     @property
     def valid(self) -> bool:
-        """Whether nothing that was required was seen to break. False for a run that showed neither."""
-        return self.verdict == "valid"
+        """Whether nothing that was required was seen to break, and every limit was met. False for a run that does not
+        show it."""
+        return self.conclusion == "valid"
 
     def __repr__(self) -> str:
-        return f"<run of {self.lock} under {self.nemesis}, seed {self.seed}: {self.verdict}>"
+        return f"<run of {self.lock} under {self.nemesis}, seed {self.seed}: {self.conclusion}>"
 
 
 def run_from(told: Mapping[str, Any]) -> Run:
     """The run in a file of `fencepost test --json`. Raises KeyError or TypeError for any other document."""
     return Run(
-        **{name: told[name] for name in ("verdict", "require", "kept", "story", "lock", "nemesis", "seed", "replay")},
+        **{name: told[name] for name in _AS_TOLD},
         findings=tuple(
             Finding(**{name: each[name] for name in Finding.__dataclass_fields__}) for each in told["findings"]
         ),
         promises={each["promise"]: each["outcome"] for each in told["promises"]},
         unknown=tuple(told["unknown"]),
         hides=tuple(told.get("hides", ())),
+        limits=tuple(
+            Limit(**{name: each[name] for name in Limit.__dataclass_fields__}) for each in told.get("limits", ())
+        ),
         folder=Path(told["folder"]),
         picture=Path(told["page"]),
     )

@@ -45,6 +45,7 @@ class Fake:
             {
                 "schema": 2,
                 "verdict": verdict,
+                "conclusion": verdict,
                 "require": "lock",
                 "promises": [{"promise": "data", "outcome": "broken" if hides else "kept", "decides": False}],
                 "kept": "data broken" if hides else "data kept",
