@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from fencepost.text import plural, printable
+from fencepost.text import milliseconds, plural, printable
 from harness.checkers import capacity, exclusion, kinds
 from harness.checkers.consequences import OneCause, named_cause, one_by_one
 from harness.explain.causes import IN_WORDS
@@ -75,7 +75,7 @@ def _first_cause(verdict: Verdict, explained: Sequence[Explained]) -> str:
     told = f"{IN_WORDS[named]}: " if named else ""
     told += counted([finding])
     if finding.at_ms is not None:
-        told += f", {'first ' if finding.count > 1 else ''}after {finding.at_ms / 1e3:.1f} s"
+        told += f", {'first ' if finding.count > 1 else ''}after {milliseconds(finding.at_ms)}"
     if first.consequences:
         told += f"; led to {_worst_of(first.consequences)}"
     more = sum(_decides(each, verdict) for each in others)

@@ -168,6 +168,7 @@ def test_the_options_of_each_command_are_those_that_are_declared_for_it() -> Non
     common = tested | {"--persistence", "--cluster", "--server", "--resource-server"}
     assert flags["replay"] == common | {
         "--require",
+        "--limit",
         "--least-faults",
         "--least-reach",
         "--least-sections",

@@ -118,7 +118,7 @@ def test_the_gravest_consequences_are_named_and_the_others_counted() -> None:
 def test_causes_that_have_nothing_to_do_with_each_other_are_counted() -> None:
     verdict = Verdict("violation", "lock", (found("overlap", 1, 5), found("late-grant", 1, 9), MISSED), (), {})
     says = wording.headline(verdict)[1]
-    assert (says.startswith("1 overlap, after 0.0 s"), says.endswith("(and 1 other cause)")) == (True, True)
+    assert (says.startswith("1 overlap, after 5.0 ms;"), says.endswith("(and 1 other cause)")) == (True, True)
 
 
 def test_a_headline_that_was_kept_is_shown_where_nothing_is_explained() -> None:
