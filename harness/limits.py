@@ -32,7 +32,7 @@ _FORM: Final = "write a figure, one of < <= = >= > and a value, like 'acquire p9
 _SEE: Final = "`fencepost test --help` lists them"
 
 
-class Figure(NamedTuple):
+class LimitedFigure(NamedTuple):
     """A figure that can have a limit. `checkers`: those that measure it, of which a workload has one at most.
     `attribute`: where it is in their figures. `is_time`: in milliseconds; otherwise it is a plain number."""
 
@@ -41,40 +41,40 @@ class Figure(NamedTuple):
     is_time: bool = False
 
 
-def _quantiles(name: str, checker: str, attribute: str, *, is_time: bool = True) -> Iterator[tuple[str, Figure]]:
+def _quantiles(name: str, checker: str, attribute: str, *, is_time: bool = True) -> Iterator[tuple[str, LimitedFigure]]:
     for each in ("p50", "p90", "p99", "max"):
-        yield f"{name} {each}", Figure((checker,), f"{attribute}.{each}", is_time)
+        yield f"{name} {each}", LimitedFigure((checker,), f"{attribute}.{each}", is_time)
 
 
-def _by_phase() -> Iterator[tuple[str, Figure]]:
+def _by_phase() -> Iterator[tuple[str, LimitedFigure]]:
     for phase, when in (("calm", "calm"), ("faults", "under faults"), ("recovery", "in recovery")):
-        yield f"acquire p50 {when}", Figure(("phases",), f"{phase}.acquire_ms_p50", is_time=True)
-        yield f"acquire p99 {when}", Figure(("phases",), f"{phase}.acquire_ms_p99", is_time=True)
-        yield f"sections per second {when}", Figure(("phases",), f"{phase}.sections_per_s")
+        yield f"acquire p50 {when}", LimitedFigure(("phases",), f"{phase}.acquire_ms_p50", is_time=True)
+        yield f"acquire p99 {when}", LimitedFigure(("phases",), f"{phase}.acquire_ms_p99", is_time=True)
+        yield f"sections per second {when}", LimitedFigure(("phases",), f"{phase}.sections_per_s")
 
 
-FIGURES: Final[Mapping[str, Figure]] = {
-    "sections": Figure(("phases",), "sections"),
-    "sections per second": Figure(("phases",), "sections_per_s"),
+FIGURES: Final[Mapping[str, LimitedFigure]] = {
+    "sections": LimitedFigure(("phases",), "sections"),
+    "sections per second": LimitedFigure(("phases",), "sections_per_s"),
     **dict(_quantiles("acquire", "phases", "acquire_ms")),
     **dict(_by_phase()),
     **dict(_quantiles("waiting", "liveness", "wait_ms")),
-    "longest gap": Figure(("liveness",), "longest_gap_ms", is_time=True),
-    "longest gap overall": Figure(("liveness",), "longest_ungranted_ms", is_time=True),
-    "first recovery": Figure(("liveness",), "recovery_first_ms", is_time=True),
-    "recovery of all": Figure(("liveness",), "recovery_all_ms", is_time=True),
-    "fairness": Figure(("liveness",), "jain"),
-    "acquire overruns": Figure(("acquire_timeouts",), "overruns"),
-    "late grants": Figure(("liveness",), "late_grants"),
-    "overlaps": Figure(("exclusion",), "overlapping_pairs"),
-    "longest overlap": Figure(("exclusion",), "longest_overlap_ms", is_time=True),
-    "most inside": Figure(("capacity",), "most_inside"),
-    "lost updates": Figure(("counter", "register"), "lost"),
-    "acknowledged updates": Figure(("counter", "register"), "acknowledged"),
-    "stale writes": Figure(("fencing",), "stale_writes_accepted"),
-    "orphans": Figure(("orphans",), "count"),
-    "longest orphan": Figure(("orphans",), "longest_ms", is_time=True),
-    "sections without majority": Figure(("quorum_backing",), "unfounded"),
+    "longest gap": LimitedFigure(("liveness",), "longest_gap_ms", is_time=True),
+    "longest gap overall": LimitedFigure(("liveness",), "longest_ungranted_ms", is_time=True),
+    "first recovery": LimitedFigure(("liveness",), "recovery_first_ms", is_time=True),
+    "recovery of all": LimitedFigure(("liveness",), "recovery_all_ms", is_time=True),
+    "fairness": LimitedFigure(("liveness",), "jain"),
+    "acquire overruns": LimitedFigure(("acquire_timeouts",), "overruns"),
+    "late grants": LimitedFigure(("liveness",), "late_grants"),
+    "overlaps": LimitedFigure(("exclusion",), "overlapping_pairs"),
+    "longest overlap": LimitedFigure(("exclusion",), "longest_overlap_ms", is_time=True),
+    "most inside": LimitedFigure(("capacity",), "most_inside"),
+    "lost updates": LimitedFigure(("counter", "register"), "lost"),
+    "acknowledged updates": LimitedFigure(("counter", "register"), "acknowledged"),
+    "stale writes": LimitedFigure(("fencing",), "stale_writes_accepted"),
+    "orphans": LimitedFigure(("orphans",), "count"),
+    "longest orphan": LimitedFigure(("orphans",), "longest_ms", is_time=True),
+    "sections without majority": LimitedFigure(("quorum_backing",), "unfounded"),
     **dict(_quantiles("attempts", "contention", "attempts", is_time=False)),
     **dict(_quantiles("handover", "contention", "handover_ms")),
 }
@@ -138,7 +138,7 @@ class LimitOutcome(msgspec.Struct, frozen=True):
 
 def judge_limit(limit: Limit, figures: Mapping[str, object]) -> LimitOutcome:
     """`figures`: of each checker that measured any, by its name."""
-    figure = FIGURES.get(limit.figure, Figure((), ""))
+    figure = FIGURES.get(limit.figure, LimitedFigure((), ""))
     own = next((figures[name] for name in figure.checkers if name in figures), None)
     measured = reduce(lambda of, name: getattr(of, name, None), figure.attribute.split("."), own)
     if not isinstance(measured, int | float):

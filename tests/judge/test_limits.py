@@ -13,7 +13,7 @@ from fencepost.errors import UsageError
 from harness.checkers import check_measured, checkers
 from harness.checkers.judge import exit_code, judge, recorded_verdict
 from harness.config import RunConfig
-from harness.limits import FIGURES, Figure, Limit, LimitOutcome, judge_limit
+from harness.limits import FIGURES, LimitedFigure, Limit, LimitOutcome, judge_limit
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict, Word
 from tests.judge.histories import History
@@ -77,7 +77,7 @@ def test_a_figure_that_the_workload_does_not_have_is_refused_before_anything_sta
 
 
 @pytest.mark.parametrize("figure", FIGURES.values(), ids=list(FIGURES))
-def test_every_figure_is_one_that_its_checkers_measure(figure: Figure) -> None:
+def test_every_figure_is_one_that_its_checkers_measure(figure: LimitedFigure) -> None:
     for name in figure.checkers:
         *owners, last = figure.attribute.split(".")
         kind: Any = checkers()[name].figures
