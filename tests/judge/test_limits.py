@@ -13,7 +13,7 @@ from fencepost.errors import UsageError
 from harness.checkers import check_measured, checkers
 from harness.checkers.judge import exit_code, judge, recorded_verdict
 from harness.config import RunConfig
-from harness.limits import FIGURES, LimitedFigure, Limit, LimitOutcome, judge_limit
+from harness.limits import FIGURES, Limit, LimitedFigure, LimitOutcome, judge_limit
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict, Word
 from tests.judge.histories import History
