@@ -58,23 +58,7 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
 
     Raises InternalError, naming it, if a checker fails.
     """
-    answers: dict[str, Answer] = {}
-    for name, checker in checkers_of(run.config.workload).items():
-        if questions is not None and name not in questions:
-            continue
-        try:
-            answers[name] = checker.check(run)
-        except FencepostError:
-            raise
-        except Exception as error:
-            raise InternalError(f"the checker {name} failed on this history: {error!r}; please report it") from error
-        for finding in answers[name].findings:
-            if finding.promise is None:
-                raise InternalError(
-                    f"the checker {name} found a {finding.kind!r}, which belongs to no promise: name it in "
-                    "its FindingKind, or in the Finding"
-                )
-        free_unused()
+    answers = _ask(run, questions)
     findings = tuple(replace(finding, checker=name) for name, answer in answers.items() for finding in answer.findings)
     cut_short = _cut_short(run)
     unknown = tuple(dict.fromkeys(reason for answer in answers.values() for reason in answer.unknown)) + cut_short
@@ -100,6 +84,28 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
         # More of the run would have changed its figures.
         limits=tuple(judge_limit(limit, {} if cut_short else figures) for limit in run.config.limits),
     )
+
+
+def _ask(run: Recorded, questions: Collection[str] | None) -> dict[str, Answer]:
+    """What each checker, by its name, answers."""
+    answers: dict[str, Answer] = {}
+    for name, checker in checkers_of(run.config.workload).items():
+        if questions is not None and name not in questions:
+            continue
+        try:
+            answers[name] = checker.check(run)
+        except FencepostError:
+            raise
+        except Exception as error:
+            raise InternalError(f"the checker {name} failed on this history: {error!r}; please report it") from error
+        for finding in answers[name].findings:
+            if finding.promise is None:
+                raise InternalError(
+                    f"the checker {name} found a {finding.kind!r}, which belongs to no promise: name it in "
+                    "its FindingKind, or in the Finding"
+                )
+        free_unused()
+    return answers
 
 
 def _outcomes(run: Recorded, findings: Sequence[Finding], unshown: Collection[Promise]) -> Iterator[Outcome]:
