@@ -177,7 +177,10 @@ def test_a_client_that_outlived_its_lease(story: Story, what: str) -> None:
             "c1 was let in with a lease that was over by the lock's own account. ",
         ),
         (
-            Story().op("c1", "acquire", "ok", 1, 9, 10).op("c1", "release", "ok", 1, 150, 151).section("c2", 110, 130),
+            Story()
+            .op("c1", "acquire", "ok", 1, 9, 10)
+            .op("c1", "release", "fail", 1, 150, 151)
+            .section("c2", 110, 130),
             "c1's lock reported no validity, so it is unknown whether the lease had expired by then. ",
         ),
     ],
