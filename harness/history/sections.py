@@ -189,7 +189,7 @@ def derive_leases(
     A lock that said yes and nothing else (`told_at_return`) granted the lease time from some time within the call on.
     The earliest end leaves out what a healthy server's clock may gain.
 
-    Whoever was told yes, and in the same breath that no validity is left, outlived no lease: it may last forever. So
+    A client that was told yes, and at once that no validity is left, outlived no lease: it may last forever. So
     may an open-ended lease, for which no time was promised.
     """
     granted = ops["f"].isin(list(steps)) & (ops["outcome"] == "ok")
