@@ -12,6 +12,7 @@ from fencepost.errors import UsageError
 from fencepost.history import task_names
 from fencepost.options import Option, check_bounds
 from fencepost.setup.machine import IS_CLONE
+from harness.habits import PATTERN as HABITS
 from harness.limits import Limit
 from harness.promises import LOCK, ONE_OR_MORE, required
 from workloads.kinds import find_workload
@@ -153,6 +154,17 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
             "anew every few TTLs",
             "load",
             shown_default="drawn with a mix of faults like standard, else plain",
+        ),
+    ] = None
+    habits: Annotated[
+        str | None,
+        Option(
+            "--habits",
+            "how clients use the lock (docs/workloads.md#habits): none, drawn from the seed, or by name, joined by +",
+            "load",
+            "NAMES",
+            pattern=HABITS,
+            shown_default="drawn with a mix of faults like standard, else none",
         ),
     ] = None
     duration_ms: Annotated[

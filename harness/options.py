@@ -83,13 +83,14 @@ def axis_named(name: str, command: str = "test") -> Declared:
 
 def config_from(arguments: RunArguments) -> RunConfig:
     """The run that the arguments ask for. Raises UsageError."""
+    from harness.habits import with_habits
     from harness.loads import with_loads
 
     config = RunConfig(**fields_of(arguments, RunConfig))
     config.check()
     if arguments.restart_delay is not None:
         config = msgspec.structs.replace(config, nemesis=_delayed(arguments, arguments.restart_delay.strip()))
-    return with_loads(config)
+    return with_loads(with_habits(config))
 
 
 def parse_run(words: Sequence[str]) -> RunConfig:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -98,12 +98,20 @@ def work(spec: ClientSpec) -> None:
         log_path=Path(spec.lock_log),
         sentinels=spec.sentinels,
     )
-    lock = _open(spec, settings)
+    lock = _open(spec, settings, is_first=spec.life == 1)
     with ExitStack() as stack:
-        stack.callback(lock.close)
+        closing = stack.enter_context(ExitStack())
+        closing.callback(lock.close)
+
+        def reopened() -> Lock:
+            closing.close()
+            another = _open(spec, settings, is_first=False)
+            closing.callback(another.close)
+            return another
+
         beaten = Control(Path(spec.tasks[0].control)).beat
         heartbeat = Heartbeat(Path(spec.gaps), Path(spec.beats), beaten, other_processes(lock))
-        tasks = [_Task.open(spec, task, lock, workload, heartbeat, stack) for task in spec.tasks]
+        tasks = [_Task.open(spec, task, lock, reopened, workload, heartbeat, stack) for task in spec.tasks]
         description = checked_description(lock.describe(), len(other_processes(lock)))
         Path(spec.description).write_bytes(hidden(description, spec.resource.password))
         is_complete()
@@ -123,15 +131,16 @@ def work(spec: ClientSpec) -> None:
             _run_all(workload, tasks, heartbeat)
 
 
-def _open(spec: ClientSpec, settings: LockSettings) -> Lock:
+def _open(spec: ClientSpec, settings: LockSettings, *, is_first: bool) -> Lock:
     """The lock, opened. Some connect at once, and fail while a node is away. A process that took the place of a killed
-    one, in the middle of faults, does as its supervisor would do: it tries again, until the run is over."""
+    one, or that opens its lock anew, in the middle of faults, does as its supervisor would do: it tries again, until
+    the run is over."""
     control = Control(Path(spec.tasks[0].control))
     while True:
         try:
             return open_lock(spec.options.lock, spec.options.lock_command, spec.nodes, settings)
         except BrokenEnvironmentError as error:
-            if spec.life == 1 or monotonic_ns() + _OPEN_AGAIN_NS > control.stop_ns:
+            if is_first or monotonic_ns() + _OPEN_AGAIN_NS > control.stop_ns:
                 raise
             _complain(spec, f"{error}; it is tried again")
         sleep(_OPEN_AGAIN_NS / 1e9)
@@ -147,6 +156,7 @@ class _Task:
         spec: ClientSpec,
         task: TaskSpec,
         lock: Lock,
+        reopened: Callable[[], Lock],
         workload: Workload,
         heartbeat: Heartbeat,
         stack: ExitStack,
@@ -158,7 +168,7 @@ class _Task:
         record = Recorder(Path(task.history), spec.resource.password, heartbeat.check)
         stack.callback(record.close)
         resource.warm_up(workload.scripts)
-        steps = LockSteps(task.name, spec.options, lock, record, control, task.first_section)
+        steps = LockSteps(task.name, spec.options, lock, record, control, task.first_section, reopened)
         return cls(Client(spec.options, steps, resource, control, Random(f"{task.seed}:workload")))
 
     def run(self, workload: Workload) -> None:

@@ -39,10 +39,14 @@ class LockSteps:
         record: Recorder,
         control: Control,
         first_section: int = 1,
+        reopened: Callable[[], Lock] | None = None,
     ) -> None:
+        """`reopened`: closes the lock and opens another one; None: it stays open."""
         self.client = client
         self.options = options
         self._lock = lock
+        self._reopened = reopened
+        self._opened_ns = monotonic_ns()
         self._in_its_words = lock if isinstance(lock, ShowsError) else None
         self._record = record
         self._control = control
@@ -52,6 +56,7 @@ class LockSteps:
         self._lease: Lease | None = None
         self._inner: list[Lease] = []
         self._lapses_ns = 0
+        self._answered_ns = 0
 
     @property
     def section(self) -> int:
@@ -64,6 +69,12 @@ class LockSteps:
         passed since the client learned of it."""
         self.held("look at its lease")
         return self._lapses_ns
+
+    @property
+    def gone_ns(self) -> int:
+        """When the keys of its lease have expired for certain: also those of an extension that was refused, or not
+        answered, and took effect on some nodes."""
+        return max(self.lapses_ns, self._answered_ns + int(self.options.ttl_ms * 1e6))
 
     def held(self, step: str) -> Lease:
         """The lease that the client holds. Raises UsageError, naming the step that needs it, if there is none."""
@@ -106,7 +117,7 @@ class LockSteps:
         invoke_ns = monotonic_ns()
         self._control.enter(State.EXTENDING, invoke_ns)
         extended, error = _answer(lambda: self._lock.extend(lease, self.options.ttl_ms))
-        complete_ns = monotonic_ns()
+        complete_ns = self._answered_ns = monotonic_ns()
         self._control.enter(State.INSIDE, complete_ns)
         extended = checked_lease("extend", extended, lease.key)
         if extended is None:
@@ -171,6 +182,20 @@ class LockSteps:
         self._control.enter(State.RESTING, op.complete_ns)
         return op
 
+    def forget(self) -> None:
+        """Leave the section without a release. Nothing is recorded: the next acquire ends the section."""
+        self._lease = None
+        self._inner.clear()
+
+    def reopen_if_due(self) -> None:
+        """Between two sections: go on with another lock object if this one has been used for long enough."""
+        reopen_ms = self.options.reopen_ms
+        if reopen_ms is None or self._reopened is None or monotonic_ns() - self._opened_ns < reopen_ms * 1e6:
+            return
+        self._lock = self._reopened()
+        self._in_its_words = self._lock if isinstance(self._lock, ShowsError) else None
+        self._opened_ns = monotonic_ns()
+
     def step(self, f: str, call: Callable[[], int | None], result: str | None = None, **fields: Any) -> Op:
         """Take a step of the workload inside the section: `call` does it.
 
@@ -203,6 +228,7 @@ class LockSteps:
     def _take(self, lease: Lease, op: Op) -> None:
         """A lease without a validity is counted from before the call, as a careful user would."""
         self._lease = lease
+        self._answered_ns = op.complete_ns
         if lease.open_ended:
             self._lapses_ns = LATEST_NS
         elif lease.deadline_ns is not None:

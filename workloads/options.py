@@ -108,6 +108,7 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
     how many times at most a client extends its lease in one section, each time when the share `extend_at` of it is
     gone. `reentries`: how many more times a client acquires the lock that it holds. `loads`: what replaces `keys`,
     `hold`, `think`, `extensions` and `extend_at`, one after the other; empty: they are the load of the whole run.
+    `overstay`, `forget`: what a client does wrong, and no lock is blamed for. `reopen_ms`: None: never.
     """
 
     workload: Annotated[
@@ -202,6 +203,49 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
             high=10,
         ),
     ] = 0.5
+    key_names_are: Annotated[
+        Literal["numbered", "prefixes"],
+        Option(
+            "--key-names",
+            "numbered: k1, k2, k3; prefixes: k1, k1:1, k11, k1:2, k12, where each begins with the first one",
+            "load",
+        ),
+    ] = "numbered"
+    overstay: Annotated[
+        float,
+        Option(
+            "--overstay",
+            "the share of sections in which a client stays on when its lease is over, for up to a TTL",
+            "load",
+            "SHARE",
+            low=0,
+            high=1,
+        ),
+    ] = 0
+    forget: Annotated[
+        float,
+        Option(
+            "--forget",
+            "of the sections whose lease is over when the work is done, the share after which the client acquires "
+            "again without a release",
+            "load",
+            "SHARE",
+            low=0,
+            high=1,
+        ),
+    ] = 0
+    reopen_ms: Annotated[
+        float | None,
+        Option(
+            "--reopen",
+            "how long a client uses its lock object; between two sections it then closes it and opens another one",
+            "load",
+            "TIME",
+            low=1,
+            high=3_600_000,
+            unit="ms",
+        ),
+    ] = None
     loads: tuple[LoadPhase, ...] = ()
 
     @property
@@ -215,7 +259,10 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
     @property
     def key_names(self) -> tuple[str, ...]:
         """The keys of all loads."""
-        return tuple(f"k{number}" for number in range(1, max(load.keys for load in self.all_loads) + 1))
+        numbers = range(1, max(load.keys for load in self.all_loads) + 1)
+        if self.key_names_are == "numbered":
+            return tuple(f"k{number}" for number in numbers)
+        return tuple("k1" if n == 1 else f"k1:{n // 2}" if n % 2 == 0 else f"k1{n // 2}" for n in numbers)
 
     @property
     def stay_in_words(self) -> str:

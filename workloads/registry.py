@@ -107,6 +107,17 @@ def manifest_of(lock: str, lock_command: str | None) -> Manifest | None:
     return None if lock_command is not None or ":" in lock else find_lock(lock).manifest
 
 
+def opened_by_client(lock: str, lock_command: str | None) -> object | None:
+    """What a client itself opens the lock with, a class as a rule; None for a program, and for a lock that cannot be
+    used, of which `check_lock` says why."""
+    if lock_command is not None or (":" not in lock and _recipe_file(lock) is None):
+        return None
+    try:
+        return _user_class(lock) if ":" in lock else _recipe(find_lock(lock).path)
+    except UsageError:
+        return None
+
+
 def check_lock(lock: str, lock_command: str | None) -> None:
     """Raise UsageError if `open_lock` cannot open this lock on this machine. Starts nothing."""
     if lock_command is not None:

@@ -92,6 +92,10 @@ class Workload:
         """Raise UsageError, naming the option, for options that mean nothing to this workload, or not together."""
         if options.renewal_ms is not None and options.extensions:
             raise UsageError("--renewal lets the lock extend its lease, --extend the clients; give only one of them")
+        if options.renewal_ms is not None and (options.overstay or options.forget):
+            raise UsageError("--renewal keeps leases from ending, --overstay and --forget need some that end")
+        if options.reopen_ms is not None and options.tasks > 1:
+            raise UsageError("--reopen closes the lock object that --tasks share; give only one of them")
         if options.fencing not in self.fencings:
             raise UsageError(
                 f"--fencing {options.fencing} means nothing to --workload {options.workload}; it takes "
@@ -113,12 +117,19 @@ class Workload:
                 continue
             keys = client.options.key_names[: load.keys]
             key = keys[0] if len(keys) == 1 else client.rng.choice(keys)
-            if not enter(client, key, shared=self.readers > 0 and client.rng.random() < self.readers):
+            shared = self.readers > 0 and client.rng.random() < self.readers
+            if not enter(client, key, shared=shared):
                 return
-            reenter(client)
-            self.inside(lock, client.resource).work(partial(stay, client, load))
-            reenter(client)
+            while True:
+                reenter(client)
+                self.inside(lock, client.resource).work(partial(stay, client, load))
+                reenter(client)
+                if not forgets(client):
+                    break
+                if not enter(client, key, shared=shared):
+                    return
             lock.release()
+            lock.reopen_if_due()
             rest(client, load.think.draw_ms(client.rng))
 
     def final(self, resource: Resource, keys: Iterable[str]) -> Mapping[str, int]:
@@ -153,6 +164,16 @@ def reenter(client: Client) -> None:
         client.lock.leave()
 
 
+def forgets(client: Client) -> bool:
+    """Whether the client goes on as if it had never held the lock: not before the keys of its lease are gone, because
+    those that it left behind would be its own fault, and not after the time to stop."""
+    share, now_ns = client.options.forget, monotonic_ns()
+    if not share or not client.lock.gone_ns <= now_ns < client.control.stop_ns or client.rng.random() >= share:
+        return False
+    client.lock.forget()
+    return True
+
+
 def rest(client: Client, for_ms: float) -> None:
     """Do nothing for so long, or until the time to stop."""
     until_ns = monotonic_ns() + int(for_ms * 1e6)
@@ -169,6 +190,8 @@ def stay(client: Client, load: LoadPhase) -> bool:
     if client.options.renewal_ms is not None:
         return _stay_while_held(client, until_ns, client.options.renewal_ms)
     left = load.extensions
+    if overstays(client):
+        until_ns, left = client.lock.lapses_ns + int(client.rng.uniform(0, client.options.ttl_ms) * 1e6), 0
     while now_ns < until_ns:
         extend_ns = now_ns + int(max(0, client.lock.lapses_ns - now_ns) * load.extend_at)
         if not left or extend_ns >= until_ns:
@@ -180,6 +203,12 @@ def stay(client: Client, load: LoadPhase) -> bool:
         left -= 1
         now_ns = monotonic_ns()
     return True
+
+
+def overstays(client: Client) -> bool:
+    """Whether the client stays on when its lease is over: not if the lease has no end, or one beyond the TTL."""
+    share, ttl_ns = client.options.overstay, int(client.options.ttl_ms * 1e6)
+    return share > 0 and client.lock.lapses_ns <= monotonic_ns() + ttl_ns and client.rng.random() < share
 
 
 def _stay_while_held(client: Client, until_ns: int, ask_every_ms: float) -> bool:

@@ -19,6 +19,7 @@ from fencepost.text import plural, printable
 from harness.checkers.consequences import one_by_one
 from harness.config import RunConfig
 from harness.explain.explanation import Explained, clearest_of
+from harness.habits import NONE
 from harness.history.recorded import Recorded
 from harness.report import facts, offered
 from harness.report.terminal import Text
@@ -132,10 +133,15 @@ def _fencing(config: RunConfig) -> str:
 
 def _more_of_the_load(config: RunConfig) -> str:
     if config.loads:
-        return f", {plural(len(config.loads), 'load')} drawn from the seed"
+        return f", {plural(len(config.loads), 'load')} drawn from the seed{_habits(config)}"
     rest = f", think {config.think.in_words}" if config.think.high_ms else ""
     at = f" at {config.extend_at:.0%} of the lease" if config.extend_at != 0.5 else ""
-    return rest + (f", up to {plural(config.extensions, 'extension')}{at}" if config.extensions else "")
+    extensions = f", up to {plural(config.extensions, 'extension')}{at}" if config.extensions else ""
+    return rest + extensions + _habits(config)
+
+
+def _habits(config: RunConfig) -> str:
+    return f", habits {config.habits}" if config.habits not in (None, NONE) else ""
 
 
 def _lock_settings(environment: Mapping[str, object]) -> str:

@@ -18,6 +18,7 @@ from fencepost.errors import UsageError
 from fencepost.options import Declared, declared
 from harness.cli.reference import render
 from harness.config import RunConfig
+from harness.habits import with_habits
 from harness.limits import FIGURES, Limit, Operator
 from harness.loads import with_loads
 from harness.options import RunArguments, options_of, parse_run, replay_command
@@ -79,15 +80,18 @@ def checked(**chosen: Any) -> RunConfig:
 
 
 def fitting(chosen: dict[str, Any]) -> dict[str, Any]:
-    """The same, without what the workload or replicas refuse, with one way to extend a lease at most, and with one
-    lock."""
+    """The same, without what the workload or replicas refuse, with one way to extend a lease at most, with one lock,
+    and without habits that need leases that end, or a lock of one's own."""
     workload = find_workload(chosen["workload"])
     fencing = chosen["fencing"] if chosen["fencing"] in workload.fencings else workload.fencings[0]
     require = "lease" if "data" in chosen["require"] and not workload.guards_data else chosen["require"]
     extensions = chosen["extensions"] if chosen["renewal_ms"] is None else 0
     replicas = {} if chosen["replication"] == "none" else {"witness": "off", "nodes": max(2, chosen["nodes"])}
     lock = {} if chosen["lock_command"] is None else {"lock": RunConfig(seed=0).lock}
-    return {**chosen, **lock, "fencing": fencing, "require": require, "extensions": extensions, **replicas}
+    ending = {} if chosen["renewal_ms"] is None else {"overstay": 0.0, "forget": 0.0}
+    shared = {} if chosen["tasks"] == 1 else {"reopen_ms": None}
+    fitted = {"fencing": fencing, "require": require, "extensions": extensions}
+    return {**chosen, **lock, **replicas, **ending, **shared, **fitted}
 
 
 @UNHURRIED
@@ -98,7 +102,7 @@ def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.Data
     config = checked(**{**roomy, each.field: data.draw(values(each))})
     told = [option for option in OPTIONS if option.field != "lock" or config.lock_command is None]
     words = [word for option in told for word in option.words(getattr(config, option.field))]
-    assert parse_run(words) == with_loads(config)
+    assert parse_run(words) == with_loads(with_habits(config))
 
 
 @UNHURRIED
@@ -108,7 +112,9 @@ def test_the_command_that_repeats_a_run_makes_an_equal_run(chosen: dict[str, Any
     words = shlex.split(replay_command(config, Path("saved.json")))
     assert words[:2] == ["fencepost", "test"]
     nemesis = RunConfig(seed=0).nemesis  # the schedule replaces it
-    assert parse_run(words[2:]) == with_loads(msgspec.structs.replace(config, schedule="saved.json", nemesis=nemesis))
+    assert parse_run(words[2:]) == with_loads(
+        with_habits(msgspec.structs.replace(config, schedule="saved.json", nemesis=nemesis))
+    )
 
 
 def test_a_value_may_be_two_dashes() -> None:

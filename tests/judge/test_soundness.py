@@ -157,6 +157,24 @@ def test_a_log_with_fewer_operations_than_its_client_counted_is_damage(folder: R
     assert "had recorded 100000 or more" in damage(folder)
 
 
+def with_an_extension_for_the_first_release(lines: list[Line]) -> list[Line]:
+    first = next(number for number, line in enumerate(lines) if line["f"] == "release")
+    return [*lines[:first], lines[first] | {"f": "extend", "outcome": "fail"}, *lines[first + 1 :]]
+
+
+@pytest.mark.parametrize("how", [with_an_extension_for_the_first_release, without_the_last_release])
+@pytest.mark.parametrize("forget", [0, 0.5])
+def test_only_a_client_that_forgets_goes_on_without_a_release(whole: RunFolder, how: Edit, forget: float) -> None:
+    edit(whole, FINISHED, how)
+    config = whole.path / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"forget": forget}))
+    if forget and how is with_an_extension_for_the_first_release:
+        write_manifest(whole)
+        assert judge_folder(RunFolder.open(whole.path))[1].verdict == "valid"
+    else:
+        assert "has no release, but the client finished" in damage(whole)
+
+
 @pytest.mark.parametrize("name", ["environment.json", "client-ends.jsonl", "nemesis.jsonl", "resource.jsonl"])
 def test_a_run_that_ended_as_planned_left_each_of_its_records(whole: RunFolder, name: str) -> None:
     (whole.path / name).unlink()

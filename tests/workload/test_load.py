@@ -145,3 +145,52 @@ def test_nested_calls_come_before_the_work_and_after_it_also_when_the_lease_is_o
     ops = played(tmp_path, control, options(LoadPhase(hold=lasting(leases)), reentries=1), 3)
     nested = ["reenter", "leave"]
     assert [op.f for op in ops] == ["acquire", *nested, "read", "write", *nested, "release"]
+
+
+def test_a_client_that_overstays_releases_after_its_lease_and_extends_no_more(tmp_path: Path, control: Control) -> None:
+    load = LoadPhase(hold=lasting(0.1), extensions=9, extend_at=0.1)
+    ops = played(tmp_path, control, options(load, overstay=1), 2)
+    assert [op.f for op in ops] == ["acquire", "read", "write", "release"] * 2
+    acquired, released = ops[0], ops[3]
+    assert released.invoke_ns - acquired.complete_ns >= LEASE_MS * 1e6
+
+
+def test_a_client_that_forgets_acquires_again_and_releases_what_it_got_in_time(
+    tmp_path: Path, control: Control
+) -> None:
+    ops = played(tmp_path, control, options(LoadPhase(hold=lasting(1.2)), forget=1), 3)
+    assert [op.f for op in ops] == [*["acquire", "read", "write"] * 3, "release"], "at the end it releases"
+    assert [op.section for op in ops] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 3]
+    (tmp_path / "log.jsonl").unlink()
+    control.stop_ns = 2**62
+    in_time = played(tmp_path, control, options(LoadPhase(hold=NOTHING), forget=1), 2)
+    assert [op.f for op in in_time] == ["acquire", "read", "write", "release"] * 2
+
+
+def test_a_client_does_not_forget_an_extension_that_may_have_taken_effect(tmp_path: Path, control: Control) -> None:
+    """Its keys may live for another TTL, and the client would find them in its own way."""
+    lock = _AnyKey(control, [short] * 2)  # refuses extensions
+    chosen = options(LoadPhase(hold=lasting(2), extensions=1, extend_at=1.2), forget=1)
+    steps = LockSteps("c1", chosen, lock, Recorder(tmp_path / "log.jsonl"), control)
+    WORKLOAD.run(Client(chosen, steps, ScriptedResource(), control, Random(1)))
+    ops = [msgspec.json.decode(line, type=Op) for line in (tmp_path / "log.jsonl").read_bytes().splitlines()]
+    steps_taken = [(op.f, op.outcome) for op in ops if op.f in ("acquire", "extend", "release")]
+    assert steps_taken == [("acquire", "ok"), ("extend", "fail"), ("release", "ok")] * 2
+
+
+@pytest.mark.parametrize(("reopen_ms", "opened"), [(None, 0), (1, 3), (60_000, 0)])
+def test_a_client_opens_its_lock_anew_between_two_sections_when_it_is_due(
+    tmp_path: Path, control: Control, reopen_ms: float | None, opened: int
+) -> None:
+    lock = _AnyKey(control, [short] * 3)
+    again: list[_AnyKey] = []
+
+    def reopened() -> _AnyKey:
+        again.append(lock)
+        return lock
+
+    chosen = options(LoadPhase(hold=Hold("fixed", 2, 2)), reopen_ms=reopen_ms)
+    record = Recorder(tmp_path / "log.jsonl")
+    steps = LockSteps("c1", chosen, lock, record, control, reopened=reopened)
+    WORKLOAD.run(Client(chosen, steps, ScriptedResource(), control, Random(1)))
+    assert len(again) == opened

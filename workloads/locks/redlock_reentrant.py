@@ -21,6 +21,9 @@ class _Counts(threading.local):
 
 
 class ReentrantRedlock(Redlock):
+    RELEASED_FIRST = True
+    """A thread whose lease is over is granted the lock again only when it has released it."""
+
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         super().__init__(nodes, settings)
         self._counts = _Counts()
