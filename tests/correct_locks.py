@@ -229,5 +229,5 @@ CORRECT: Final[dict[str, tuple[str, ...]]] = {
     "a semaphore": ("--lock", "semaphore", "--workload", "semaphore", "--permits", "2"),
     "a semaphore that counts": ("--lock", "semaphore-counted", "--workload", "semaphore", "--permits", "2"),
     "readers and writers": ("--lock", "rw-lock", "--workload", "rw-lock"),
-    "a leader": ("--lock", "redlock-token", "--workload", "leader"),
+    "a leader": ("--lock", "redlock", "--workload", "leader"),
 }

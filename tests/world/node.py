@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha1
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from cluster.key_causes import digest_of
 from fencepost.history import KeyEvent
@@ -34,6 +34,12 @@ class Asker:
     channel: str = ""
 
 
+class Ended(Protocol):
+    """A connection, as its node sees it."""
+
+    def lose_node(self) -> None: ...
+
+
 @dataclass
 class Store(FakeNode):
     """`keeps`: its keys outlive a kill."""
@@ -50,6 +56,7 @@ class Store(FakeNode):
         self._changes: list[tuple[str, str, str]] = []
         self._waiting: list[tuple[str, Asker, list[str], int, int]] = []
         self.listeners: list[Asker] = []
+        self.connections: list[Ended] = []
         self._backlog: list[Callable[[], object]] = []
         self._run = self._proven_ns = self._told_ns = 0
         self._is_watched = False
@@ -65,6 +72,8 @@ class Store(FakeNode):
         self._backlog.clear()
         self._waiting.clear()
         self.listeners.clear()
+        for connection in list(self.connections):
+            connection.lose_node()
         self._scripts.clear()
         self._go_blind()
         if not self.keeps:

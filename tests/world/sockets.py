@@ -86,6 +86,8 @@ class Connection:
         self._asked: deque[dict[str, Any]] = deque()
         self._last_ns = dict[str, int]()
         link.connections.append(self)
+        link.server.connections.append(self)
+        self._is_half = False
         self._row = {"client": link.client, "node": link.node, "connection": self.number, "by": "client"}
         self._row |= {"node_port": self.asker.port, "opened_ns": link.clock.now_ns, "is_reached": True}
         if link.rows is not None:
@@ -131,9 +133,11 @@ class Connection:
             chunks.clear()
         while chunks and not link.is_cut("hold", way) and not self.is_lost:
             self._then(way, link.late_ns(way), partial(self._pass, way, *chunks.popleft()))
+        if self._is_half and not link.is_cut("hold", "from-node"):
+            self.lose()
 
     def _pass(self, way: str, what: Any, rows: list[dict[str, Any]]) -> None:
-        if self.is_lost:
+        if self.is_lost or (self._is_half and way == "to-node"):
             return
         for row in rows:
             row["to_node_ns" if way == "to-node" else "to_client_ns"] = self.link.clock.now_ns
@@ -150,11 +154,18 @@ class Connection:
             row["reply"] = msgspec.json.encode(_shown(reply)).decode()
         self._then("answered", self.link.hop_ns(), partial(self._in_proxy, "from-node", encoded(reply), rows))
 
+    def lose_node(self) -> None:
+        """The node ended. Its client learns of it when nothing holds what comes from there."""
+        self._is_half = True
+        self._row.setdefault("node_closed_ns", self.link.clock.now_ns)
+        self.pump("from-node")
+
     def lose(self) -> None:
         """Both sides find it closed."""
         if not self.is_lost:
             self.is_lost = True
             self.link.connections.remove(self)
+            self.link.server.connections.remove(self)
             self.link.server.listeners = [each for each in self.link.server.listeners if each is not self.asker]
             self._row.setdefault("node_closed_ns", self.link.clock.now_ns)
             self.end.ended()

@@ -76,7 +76,7 @@ def test_a_broken_lock_is_found(lock: str, kind: str) -> None:
 
 
 def test_a_history_as_literal_python_is_judged_as_the_run_was() -> None:
-    history = play("workloads.mutants:HalfIsEnough", 1, "--nodes", "4", "--habits", "none")
+    history = play("workloads.mutants:HalfIsEnough", 5, "--nodes", "4", "--habits", "none")
     assert shrink.shows(history, "overlap")
     names: dict[str, Any] = {}
     exec("\n".join(shrink.literal(history)), {**vars(words), **vars(histories)}, names)
@@ -85,7 +85,7 @@ def test_a_history_as_literal_python_is_judged_as_the_run_was() -> None:
 
 
 def test_what_a_finding_does_not_need_is_taken_away() -> None:
-    history = play("workloads.mutants:HalfIsEnough", 1, "--nodes", "4", "--habits", "none")
+    history = play("workloads.mutants:HalfIsEnough", 5, "--nodes", "4", "--habits", "none")
     overlap = next(each for each in judge(history.recorded()).findings if each.kind == "overlap").examples[0]
     needed = {(overlap[name]["client"], overlap[name]["section"]) for name in ("earlier", "later")}
     gone = {part for part in shrink.parts_of(history)[0] if (part[1][0][0], part[1][1]) not in needed}
