@@ -41,7 +41,10 @@ RENAMED_CHECKERS: Final[Mapping[str, str]] = {
 RENAMED_FIGURES: Final[Mapping[tuple[str, str], str]] = {}
 """This tree's name of a checker and BASE's name of one of its figures: this tree's name of that figure."""
 
-SPLIT_KINDS: Final = {"lost-lease-extended": "late-extension", "anothers-key-prolonged": "anothers-key"}
+SPLIT_KINDS: Final = {
+    "lost-lease-extended": "late-extension",
+    "prolonged-another-clients-key": "changed-another-clients-key",
+}
 """This tree's kind of a finding: what a BASE without promises calls it."""
 
 NOT_JUDGED_BY: Final = ("verdict.json", "report.html")

@@ -86,7 +86,7 @@ def _may_have_been_held(run: Recorded, released: pd.DataFrame) -> npt.NDArray[np
 
 
 LOST_EARLY: Final = FindingKind(
-    "lost-early",
+    "lease-lost-early",
     "lease",
     comes_of=("deleted", "shared value", "overwritten", "expired", "too few nodes"),
     noun="lease(s) lost early",

@@ -101,4 +101,4 @@ def _example(run: Recorded, event: FaultEvent) -> dict[str, object]:
 
 
 MISSED: Final = FindingKind("fault-missed", "none", noun="fault(s) not seen to take")
-NOT_HEALED: Final = FindingKind("not-healed", "none", noun="fault(s) not seen to be healed")
+NOT_HEALED: Final = FindingKind("fault-not-healed", "none", noun="fault(s) not seen to be healed")

@@ -3,9 +3,9 @@
 A client that tries without success is nobody's fault while somebody else is inside or may be, and while it may not
 reach a majority of the nodes. But a lock is there to be acquired:
 
-- `no-way-in`: a client tried all the time, and for `LEAST_TIMES` lease times, as many times the longest that the lock
-  allows an acquire beyond the time that it is told to wait, and `LEAST_MS`, no client was inside and none got in. Any
-  key that a former holder left had expired by then, and there was time for several rounds.
+- `unavailable-while-free`: a client tried all the time, and for `LEAST_TIMES` lease times, as many times the longest
+  that the lock allows an acquire beyond the time that it is told to wait, and `LEAST_MS`, no client was inside and none
+  got in. Any key that a former holder left had expired by then, and there was time for several rounds.
 - `starved-client`: a client tried in vain for `STARVED_TTLS` lease times, and others got in so often that chance does
   not explain it.
 
@@ -262,7 +262,7 @@ _CAUSES: Final[dict[str, Cause]] = {
     "wrong clock": "wrong clock",
 }
 NO_WAY_IN: Final = FindingKind(
-    "no-way-in",
+    "unavailable-while-free",
     "liveness",
     _told,
     comes_of=("prolonged", "set again", "stayed"),

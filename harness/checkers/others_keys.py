@@ -238,7 +238,7 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 ANOTHERS: Final = FindingKind(
-    "anothers-key",
+    "changed-another-clients-key",
     "lease",
     _explained,
     comes_of=("shared value",),
@@ -246,7 +246,7 @@ ANOTHERS: Final = FindingKind(
     surveyed="extension",
 )
 ANOTHERS_PROLONGED: Final = FindingKind(
-    "anothers-key-prolonged",
+    "prolonged-another-clients-key",
     "liveness",
     _explained,
     stands_for="prolonged",

@@ -144,5 +144,5 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 UNFOUNDED: Final = FindingKind(
-    "unfounded-belief", "lease", _told, noun="section(s) not backed by a majority", surveyed="validity"
+    "lease-without-majority", "lease", _told, noun="section(s) not backed by a majority", surveyed="validity"
 )

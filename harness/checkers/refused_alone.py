@@ -259,7 +259,7 @@ def _unrecorded(run: Recorded) -> list[tuple[str, int, int]]:
 
 
 REFUSED_ALONE: Final = FindingKind(
-    "refused-alone",
+    "refused-without-rival",
     "liveness",
     comes_of=("stuck keys", "prolonged", "set again", "stayed"),
     noun="refusal(s) without a rival",

@@ -284,5 +284,5 @@ LOST_UPDATE: Final = FindingKind("lost-update", "data", _lost_update)
 UNRECORDED: Final = FindingKind(
     "unrecorded-write", "record", noun="acknowledged write(s) missing from the record", surveyed="follows"
 )
-FINAL_VALUE: Final = FindingKind("final-value", "record", noun="key(s) with a wrong last value")
+FINAL_VALUE: Final = FindingKind("wrong-final-value", "record", noun="key(s) with a wrong last value")
 IMPOSSIBLE: Final = FindingKind("impossible-value", "record")

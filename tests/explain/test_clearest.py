@@ -11,7 +11,7 @@ from harness.explain.causes import Cause
 from harness.explain.explanation import Explained, Explanation, clearest_of
 from harness.verdict import Finding
 
-BELIEF = Finding("unfounded-belief", "lock", "in 2 sections …")
+BELIEF = Finding("lease-without-majority", "lock", "in 2 sections …")
 
 
 def explained(*causes: Cause | None) -> Explained:
@@ -40,5 +40,5 @@ def test_the_example_that_says_most_about_the_cause_is_told(causes: tuple[Cause 
 
 def test_a_finding_that_was_not_explained_has_none() -> None:
     assert clearest_of(BELIEF, [explained()]) is None
-    other = Finding("unfounded-belief", "lock", "in 2 sections …")
+    other = Finding("lease-without-majority", "lock", "in 2 sections …")
     assert clearest_of(other, [explained("deleted")]) is None

@@ -88,7 +88,7 @@ def test_a_key_that_was_overwritten_before_it_was_read(golden: Golden) -> None:
 
 
 def test_another_clients_key(golden: Golden) -> None:
-    golden(told(taken(), "anothers-key"))
+    golden(told(taken(), "changed-another-clients-key"))
 
 
 @pytest.mark.parametrize("answered", [(12.0, 25.0, None), (25.0, 25.0, None)])
@@ -126,4 +126,4 @@ def test_another_clients_member(golden: Golden) -> None:
         history.request(client, "n1", f"ZADD k1 {at} {client}-0123456789", at, at + 0.1)
         history.seen("n1", "changed", at + 1, since=at - 0.1)
     history.request("c1", "n1", "ZREM k1 c2-0123456789", 600, 601, reply="1").seen("n1", "changed", 602, since=599)
-    golden(told(history, "anothers-key"))
+    golden(told(history, "changed-another-clients-key"))

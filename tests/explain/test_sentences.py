@@ -277,7 +277,7 @@ def only_on_n1(story: Story) -> Story:
     ],
 )
 def test_a_belief_that_too_few_nodes_had_granted(said: str, cause: str, golden: Golden) -> None:
-    told = only_on_n1(Story().let_in("c1", 10, 60, said)).told("unfounded-belief")
+    told = only_on_n1(Story().let_in("c1", 10, 60, said)).told("lease-without-majority")
     golden(told.sentence)
     assert told.cause == cause
 
@@ -292,7 +292,7 @@ def out_of_step(story: Story, node: str) -> Story:
 @pytest.mark.parametrize(("node", "cause"), [("n2", "not set"), (None, "too few nodes")])
 def test_a_belief_in_a_yes_to_another_request(node: str | None, cause: str, golden: Golden) -> None:
     story = Story() if node is None else out_of_step(Story(), node)
-    told = only_on_n1(story.let_in("c1", 10, 60, "OK nil nil")).told("unfounded-belief")
+    told = only_on_n1(story.let_in("c1", 10, 60, "OK nil nil")).told("lease-without-majority")
     golden(told.sentence)
     assert told.cause == cause
 
@@ -334,7 +334,7 @@ def test_a_time_in_which_nobody_got_in_names_the_node_that_was_hung(golden: Gold
     for at in range(200, 3900, 100):
         story.op("c2", "acquire", "fail", 1, at, at + 100)
     story.timeline.stop_ns = ms(4000)
-    golden(story.told("no-way-in").sentence)
+    golden(story.told("unavailable-while-free").sentence)
 
 
 def test_a_client_that_slept_beside_a_free_lock(golden: Golden) -> None:

@@ -163,7 +163,7 @@ def test_a_finding_about_a_moment_is_drawn_on_its_node_from_the_time_that_the_ke
     history, links = taken_away()
     run = recorded(history, links)
     example = {"how": "deleted", "node": "n2", "key": "k1", "of": "c1", "at_ms": 21.0}
-    scene = scene_of(run, explained(run, Finding("anothers-key", "lock", "it", examples=(example,))))
+    scene = scene_of(run, explained(run, Finding("changed-another-clients-key", "lock", "it", examples=(example,))))
     assert scene is not None
     drawn = draw(run, scene, WireRequests(links.wire(), run.config.node_names))
     assert drawn is not None

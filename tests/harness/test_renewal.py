@@ -84,7 +84,7 @@ def test_a_renewal_that_goes_on_saying_yes_after_the_key_is_gone_is_caught(tmp_p
     assert code == 1, said
     found = {(finding.kind, finding.blame) for finding in run.verdict.findings}
     assert ("overlap", "lock") in found
-    assert ("unfounded-belief", "lock") in found, "no majority held its key"
+    assert ("lease-without-majority", "lock") in found, "no majority held its key"
 
 
 def test_a_lock_that_cannot_say_whether_it_is_held_is_one_clear_line(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_lost_update_came_about_from_the_first_section_s_begin_to_the_write_th
 
 
 def test_examples_that_do_not_say_when_give_no_moment() -> None:
-    finding = Finding("final-value", "resource", "", examples=({"key": "k1", "read": 3, "last_write": 4},))
+    finding = Finding("wrong-final-value", "resource", "", examples=({"key": "k1", "read": 3, "last_write": 4},))
     assert moments_of(both(), finding) == ()
 
 

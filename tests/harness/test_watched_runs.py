@@ -49,7 +49,7 @@ def test_a_lock_that_deletes_whatever_is_there_is_named(tmp_path: Path) -> None:
     assert code == 1, out + err
     folder = runs.only_run(tmp_path)
     found = findings(folder)
-    unfounded = found["unfounded-belief lock"]
+    unfounded = found["lease-without-majority lock"]
     assert unfounded.breaks == "lease"
     backing = fencepost.load(folder).verdict.figures["quorum_backing"]
     assert backing.by_cause["deleted"] > 5

@@ -135,7 +135,7 @@ def test_a_leader_that_extends_its_successor_s_lease_is_caught(tmp_path: Path) -
     code, said, run = caught(tmp_path, runs.short_run(*given))
     assert code == 1, said
     assert ("lost-lease-extended", "lock") in kinds(run)
-    assert ("anothers-key", "lock") in kinds(run)
+    assert ("changed-another-clients-key", "lock") in kinds(run)
 
 
 @pytest.mark.parametrize(

@@ -24,21 +24,21 @@ def told(*some: tuple[Finding, Cause | None]) -> dict[str, list[str]]:
 
 def test_what_a_deleted_key_led_to_is_told_with_it() -> None:
     overlap, lost = found("overlap", 30), found("lost-update", 40)
-    deleted, belief = found("anothers-key", 10), found("unfounded-belief", 20)
+    deleted, belief = found("changed-another-clients-key", 10), found("lease-without-majority", 20)
     assert told((overlap, "deleted"), (lost, None), (belief, "deleted"), (deleted, "deleted")) == {
-        "anothers-key": ["unfounded-belief", "overlap", "lost-update"]
+        "changed-another-clients-key": ["lease-without-majority", "overlap", "lost-update"]
     }
 
 
 def test_a_finding_that_began_earlier_follows_from_nothing_later() -> None:
-    overlap, deleted = found("overlap", 30), found("anothers-key", 31)
-    assert told((overlap, "deleted"), (deleted, "deleted")) == {"overlap": [], "anothers-key": []}
+    overlap, deleted = found("overlap", 30), found("changed-another-clients-key", 31)
+    assert told((overlap, "deleted"), (deleted, "deleted")) == {"overlap": [], "changed-another-clients-key": []}
 
 
 def test_findings_with_different_causes_are_told_apart() -> None:
-    overlap, belief = found("overlap", 30), found("unfounded-belief", 10)
-    assert told((overlap, "expired"), (belief, "deleted")) == {"overlap": [], "unfounded-belief": []}
-    assert told((overlap, "unknown"), (belief, "unknown")) == {"overlap": [], "unfounded-belief": []}
+    overlap, belief = found("overlap", 30), found("lease-without-majority", 10)
+    assert told((overlap, "expired"), (belief, "deleted")) == {"overlap": [], "lease-without-majority": []}
+    assert told((overlap, "unknown"), (belief, "unknown")) == {"overlap": [], "lease-without-majority": []}
 
 
 def test_lost_data_follow_only_from_overlaps_with_their_own_blame() -> None:
@@ -53,28 +53,34 @@ def test_no_finding_of_the_harness_follows_from_another() -> None:
 
 
 def test_a_kind_may_say_which_causes_it_comes_of() -> None:
-    shared, deleted, overlap = found("shared-value", 9), found("anothers-key", 10), found("overlap", 9)
+    shared, deleted, overlap = found("shared-value", 9), found("changed-another-clients-key", 10), found("overlap", 9)
     assert told((shared, None), (deleted, "deleted"), (overlap, "shared value")) == {
-        "shared-value": ["overlap", "anothers-key"]
+        "shared-value": ["overlap", "changed-another-clients-key"]
     }
-    prolonged, stuck, never = found("anothers-key-prolonged", 1), found("no-way-in", 20), found("no-recovery", 50)
+    prolonged, stuck, never = (
+        found("prolonged-another-clients-key", 1),
+        found("unavailable-while-free", 20),
+        found("no-recovery", 50),
+    )
     assert told((never, None), (stuck, "stuck keys"), (prolonged, "prolonged")) == {
-        "anothers-key-prolonged": ["no-way-in", "no-recovery"]
+        "prolonged-another-clients-key": ["unavailable-while-free", "no-recovery"]
     }
 
 
 def test_keys_that_the_lock_left_do_not_follow_from_the_clients_that_they_kept_out() -> None:
-    stuck, left = found("no-way-in", 10), found("keys-left-behind", 20)
-    assert told((stuck, "stuck keys"), (left, None)) == {"no-way-in": [], "keys-left-behind": []}
-    assert told((found("no-way-in", 30), "stuck keys"), (left, None)) == {"keys-left-behind": ["no-way-in"]}
+    stuck, left = found("unavailable-while-free", 10), found("keys-left-behind", 20)
+    assert told((stuck, "stuck keys"), (left, None)) == {"unavailable-while-free": [], "keys-left-behind": []}
+    assert told((found("unavailable-while-free", 30), "stuck keys"), (left, None)) == {
+        "keys-left-behind": ["unavailable-while-free"]
+    }
 
 
 def test_a_finding_without_a_moment_stands_alone() -> None:
-    final, overlap = found("final-value", None, "resource"), found("overlap", 10)
-    assert set(told((final, None), (overlap, "deleted"))) == {"final-value", "overlap"}
+    final, overlap = found("wrong-final-value", None, "resource"), found("overlap", 10)
+    assert set(told((final, None), (overlap, "deleted"))) == {"wrong-final-value", "overlap"}
 
 
 def test_what_led_to_the_violation_comes_first() -> None:
-    waits, deleted = found("keys-left-behind", 1), found("anothers-key", 10)
+    waits, deleted = found("keys-left-behind", 1), found("changed-another-clients-key", 10)
     overlap = found("overlap", 20)
-    assert next(iter(told((waits, None), (overlap, "deleted"), (deleted, "deleted")))) == "anothers-key"
+    assert next(iter(told((waits, None), (overlap, "deleted"), (deleted, "deleted")))) == "changed-another-clients-key"

@@ -181,12 +181,12 @@ def test_an_incomplete_record_still_convicts() -> None:
 def test_the_last_read_must_give_what_the_last_write_left(golden: Golden) -> None:
     history = clean()
     history.final = {"k1": 1}
-    finding = findings(history)["final-value", "resource"]
+    finding = findings(history)["wrong-final-value", "resource"]
     assert finding.breaks == "record"
     assert finding.examples == ({"key": "k1", "read": 1, "last_write": 2},)
     golden(finding.text)
     history.final = {"k1": 1, "k2": 1}
-    golden(findings(history)["final-value", "resource"].text)
+    golden(findings(history)["wrong-final-value", "resource"].text)
 
 
 def test_a_counter_that_nobody_wrote_reads_zero() -> None:
@@ -194,7 +194,7 @@ def test_a_counter_that_nobody_wrote_reads_zero() -> None:
     history.final = {"k1": 2, "k2": 0}
     assert findings(history) == {}
     history.final = {"k1": 2, "k2": 1}
-    assert ("final-value", "resource") in findings(history)
+    assert ("wrong-final-value", "resource") in findings(history)
 
 
 def test_a_value_that_no_read_can_have_led_to_is_the_resource_s_fault() -> None:

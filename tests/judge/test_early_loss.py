@@ -19,7 +19,7 @@ def count(history: History) -> object:
 
 def test_a_release_that_is_refused_within_the_validity_means_that_the_lock_was_lost() -> None:
     finding = check(lost().recorded()).findings[0]
-    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("lost-early", "lock", "lease", 1)
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("lease-lost-early", "lock", "lease", 1)
     assert finding.examples[0]["validity_left_ms"] == 50
     assert finding.examples[0]["at_ms"] == 50
     assert finding.text.startswith("1 lease was gone")

@@ -48,7 +48,7 @@ def test_five_faults_that_missed_are_named_and_more_are_counted() -> None:
 def test_what_was_not_seen_to_be_healed_is_reported() -> None:
     for history in (planned(1).fault("f1", 10, None), planned(1).fault("f1", 10, 20, gone=False)):
         answer = faults.check(history.recorded())
-        assert [finding.kind for finding in answer.findings] == ["not-healed"]
+        assert [finding.kind for finding in answer.findings] == ["fault-not-healed"]
         assert answer.figures.healed == 0
 
 

@@ -47,7 +47,12 @@ def test_a_run_without_long_waits_has_no_gap() -> None:
 
 def test_who_is_refused_for_several_ttls_while_nobody_is_inside_found_no_way_in(golden: Golden) -> None:
     finding = only(tried(200, 4000).fault("f", 150, 3900, nodes=("n3",)))
-    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("no-way-in", "lock", "liveness", 1)
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
+        "unavailable-while-free",
+        "lock",
+        "liveness",
+        1,
+    )
     golden(finding.text)
     assert finding.examples == (
         {

@@ -68,7 +68,12 @@ def test_a_key_that_another_client_deletes_breaks_the_lease(golden: Golden) -> N
     assert answer.figures == Figures(0, 0, 1, 0)
     golden(next(answer.figures.rows()).text)
     (finding,) = answer.findings
-    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("anothers-key", "lock", "lease", 1)
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
+        "changed-another-clients-key",
+        "lock",
+        "lease",
+        1,
+    )
     golden(finding.text)
     assert finding.examples == (
         {
@@ -253,7 +258,7 @@ def test_a_member_of_a_holder_that_another_client_removes(add: str, remove: str,
     assert answer.figures == Figures(0, 0, 0, 1, 1)
     golden(next(answer.figures.rows()).text)
     (finding,) = answer.findings
-    assert (finding.kind, finding.blame, finding.breaks) == ("anothers-key", "lock", "lease")
+    assert (finding.kind, finding.blame, finding.breaks) == ("changed-another-clients-key", "lock", "lease")
     assert {name: finding.examples[0][name] for name in ("how", "by", "of", "node")} == {
         "how": "removed",
         "by": "c1",

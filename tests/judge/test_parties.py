@@ -70,7 +70,7 @@ def joined(**come: bool) -> History:
 @pytest.mark.parametrize("come", [{}, {"shared": True}], ids=["writers", "readers"])
 def test_only_a_reader_may_hold_and_prolong_a_key_that_another_client_set(come: dict[str, bool]) -> None:
     found = [finding.kind for finding in others_keys.check(joined(**come).recorded()).findings]
-    assert found == ([] if come else ["anothers-key-prolonged"])
+    assert found == ([] if come else ["prolonged-another-clients-key"])
 
 
 def test_what_a_writer_set_is_known_however_many_readers_there_are() -> None:

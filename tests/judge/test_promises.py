@@ -60,7 +60,7 @@ def test_a_client_that_outlived_its_lease_breaks_exclusion_and_data_where_these_
 def test_several_promises_are_required_at_once() -> None:
     assert found("lost-update", "client").decides("lock+data")
     assert not found("lost-update", "client").decides("lock+exclusion")
-    assert found("no-way-in").decides("lease+liveness")
+    assert found("unavailable-while-free").decides("lease+liveness")
     assert not found("late-grant").decides("exclusion+liveness")
 
 
@@ -75,8 +75,12 @@ def test_how_a_promise_comes_out() -> None:
 
     assert word() == word(found("overlap")) == "kept"
     assert word(is_shown=False) == "unknown"
-    assert word(found("no-way-in", "undecided")) == word(found("no-way-in", "undecided"), is_shown=False) == "undecided"
-    assert word(found("no-way-in"), found("no-recovery", "undecided"), is_shown=False) == "broken"
+    assert (
+        word(found("unavailable-while-free", "undecided"))
+        == word(found("unavailable-while-free", "undecided"), is_shown=False)
+        == "undecided"
+    )
+    assert word(found("unavailable-while-free"), found("no-recovery", "undecided"), is_shown=False) == "broken"
 
 
 def test_a_kind_of_ones_own_names_its_promise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,4 +97,4 @@ def test_a_finding_happened_when_its_earliest_example_did_unless_its_checker_say
     examples = ({"at_ms": 30.0}, {"at_ms": 10.0}, {"key": "k1"})
     assert Finding("overlap", "lock", "it", 5, examples).at_ms == 10
     assert Finding("overlap", "lock", "it", 5, examples, at_ms=4.0).at_ms == 4
-    assert Finding("final-value", "resource", "it", 1, examples[2:]).at_ms is None
+    assert Finding("wrong-final-value", "resource", "it", 1, examples[2:]).at_ms is None

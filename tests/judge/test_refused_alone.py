@@ -31,7 +31,7 @@ def alone(since: float = 300, until: float = 400) -> History:
 
 def found(history: History) -> int:
     findings = check(history.recorded()).findings
-    assert all((f.kind, f.blame, f.breaks) == ("refused-alone", "undecided", None) for f in findings)
+    assert all((f.kind, f.blame, f.breaks) == ("refused-without-rival", "undecided", None) for f in findings)
     return sum(finding.count for finding in findings)
 
 

@@ -115,7 +115,7 @@ def test_a_record_that_cannot_be_is_the_resource_s_fault(second: dict[str, int],
 def test_a_last_read_that_differs_and_a_missing_write_are_the_resource_s_fault() -> None:
     history = Register().section("c1", 0, 10).put("c1", 1, read=0)
     history.final = {"k1": 4}
-    assert set(findings(history)) == {("final-value", "resource")}
+    assert set(findings(history)) == {("wrong-final-value", "resource")}
     history.writes.clear()
     history.final = {"k1": 0}
     assert set(findings(history)) == {("unrecorded-write", "resource")}

@@ -199,7 +199,9 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
 OLD_VERDICT = {
     "verdict": "violation",
     "require": "lease",
-    "findings": [{"checker": "beliefs", "kind": "unfounded-belief", "blame": "lock", "text": "it believed in vain"}],
+    "findings": [
+        {"checker": "beliefs", "kind": "lease-without-majority", "blame": "lock", "text": "it believed in vain"}
+    ],
     "unknown": [],
     "figures": {"beliefs": {"sections": 0}, "liveness": {"wait_ms": {}}, "opportunities": {}},
     "schema_version": 1,

@@ -119,11 +119,11 @@ def test_a_mutant_is_named_by_a_finding_that_a_checker_makes(mutant: Mutant) -> 
 
 def test_another_name_counts_only_if_it_is_explained_by_the_right_cause() -> None:
     late = MUTANTS["a late reply counts"]
-    assert late.is_named_by("unfounded-belief", None)
+    assert late.is_named_by("lease-without-majority", None)
     assert late.is_named_by("overlap", "too few nodes")
     assert not late.is_named_by("overlap", "deleted")
     assert not late.is_named_by("overlap", None)
-    assert not late.is_named_by("no-way-in", None)
+    assert not late.is_named_by("unavailable-while-free", None)
 
 
 def _source(module: str) -> str:

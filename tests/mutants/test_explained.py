@@ -16,19 +16,19 @@ from workloads.mutants import MUTANTS
 FREES = MUTANTS["frees without comparing"]
 TOLD: Any = {
     "overlap",
-    "no-way-in",
+    "unavailable-while-free",
     "waits-for-free-lock",
     "release-without-effect",
     "late-grant",
-    "unfounded-belief",
-    "anothers-key",
+    "lease-without-majority",
+    "changed-another-clients-key",
 }
 
 
 def line(cause: str | None, why: str = "why", kind: str = "overlap") -> RunLine:
     figures = Figures(
         sections=9, overlaps={}, node_outages=0, node_outages_hit=0, load_s=1, grants=9, reachable_s=1, acquire={},
-        blamed=(Blamed("lost-early", 1.0, "text", "unknown", "other"), Blamed(kind, 1.0, "text", cause, why)),
+        blamed=(Blamed("lease-lost-early", 1.0, "text", "unknown", "other"), Blamed(kind, 1.0, "text", cause, why)),
     )  # fmt: skip
     return RunLine(cell="any", seed=1, folder="run", verdict="violation", took_s=1.0, figures=figures)
 
@@ -48,7 +48,7 @@ def test_the_right_cause_in_every_run_is_right() -> None:
 
 
 def test_runs_without_the_finding_say_nothing() -> None:
-    assert said_of(FREES, [line("deleted", kind="no-way-in")]) is None
+    assert said_of(FREES, [line("deleted", kind="unavailable-while-free")]) is None
     assert said_of(FREES, []) is None
 
 
@@ -71,19 +71,19 @@ def test_the_table_says_what_it_should_say_and_what_it_says() -> None:
 
 def test_another_finding_that_names_it_has_a_cause_of_its_own() -> None:
     late = MUTANTS["a late reply counts"]
-    both = line("too few nodes", "c2 had two", "overlap"), line("not set", "c1 had none", "unfounded-belief")
+    both = line("too few nodes", "c2 had two", "overlap"), line("not set", "c1 had none", "lease-without-majority")
     said = said_of(late, both)
     assert said is not None
     assert (said.should, said.is_right) == (("not set", "too few nodes"), True)
     assert cells([("", said)])[0][1] == "too few nodes ever had the key or too few nodes had granted it"
-    wrong = said_of(late, [*both, line("too few nodes", kind="unfounded-belief")])
+    wrong = said_of(late, [*both, line("too few nodes", kind="lease-without-majority")])
     assert wrong is not None
     assert (wrong.causes, wrong.is_right) == ({"too few nodes": 2, "not set": 1}, False)
     assert said_of(late, [line("deleted", kind="overlap")]) is None, "it names something else"
 
 
 def test_the_declared_finding_is_explained_rather_than_another_one_that_names_it() -> None:
-    figures = line("not set", "c1 had none", "unfounded-belief").figures
+    figures = line("not set", "c1 had none", "lease-without-majority").figures
     assert figures is not None
     overlap = Blamed("overlap", 0.5, "text", "too few nodes", "c2 had two")
     run = replace(line(None), figures=replace(figures, blamed=(overlap, *figures.blamed)))

@@ -44,12 +44,12 @@ def row(*lines: RunLine) -> Row:
 def test_a_field_counts_the_runs_that_named_it_and_takes_the_median_of_their_times() -> None:
     found = row(
         line(HALF, "standard", 1, ("overlap", 300.0)),
-        line(HALF, "standard", 2, ("overlap", 100.0), ("lost-early", 50.0)),
+        line(HALF, "standard", 2, ("overlap", 100.0), ("lease-lost-early", 50.0)),
         line(HALF, "standard", 3, ("overlap", 900.0)),
     )
     field = found.fields["standard"]
     assert (field.runs, field.caught, field.named, field.median_ms) == (3, 3, 3, 300.0)
-    assert field.kinds == {"overlap": 3, "lost-early": 1}
+    assert field.kinds == {"overlap": 3, "lease-lost-early": 1}
     assert found.text == "overlap at 100"
     assert found.is_right
     assert "3 of 3, 0.3 s" in in_words([found]).rows[0]
@@ -69,12 +69,12 @@ def test_another_finding_that_is_explained_rightly_names_it_too() -> None:
         assert run.figures is not None
         return row(replace(run, figures=replace(run.figures, blamed=blamed)))
 
-    early, right = Blamed("unfounded-belief", 9.0, "belief"), Blamed("overlap", 5.0, "both", "too few nodes")
+    early, right = Blamed("lease-without-majority", 9.0, "belief"), Blamed("overlap", 5.0, "both", "too few nodes")
     both = found(early, right)
     assert (both.fields["standard"].named, both.fields["standard"].median_ms, both.text) == (1, 5.0, "both")
     assert both.others == {}
     campaign = Campaign(grid=mutants_grid(1, 1, "process", quick=True), revision="1a", command="it", machine={})
-    names = "| `unfounded-belief` or `overlap` |"
+    names = "| `lease-without-majority` or `overlap` |"
     assert names in forms(campaign, [line("a late reply counts", "standard", 1)])["table.md"]
     wrong = found(Blamed("overlap", 5.0, "both", "deleted"))
     assert (wrong.fields["standard"].named, wrong.others) == (0, {"overlap": 1})
@@ -140,7 +140,7 @@ def test_a_correct_lock_must_never_be_blamed_for_anything() -> None:
     never = row(line("reference, busy", "crash", 1))
     assert never.is_right
     assert "never blamed" in in_words([never]).rows[0]
-    once = row(line("reference, busy", "crash", 1), line("reference, busy", "pause", 1, ("lost-early", 5.0)))
+    once = row(line("reference, busy", "crash", 1), line("reference, busy", "pause", 1, ("lease-lost-early", 5.0)))
     assert not once.is_right
     assert "BLAMED 1 of 1" in in_words([once]).rows[0]
     assert "reference, busy" in conclusion([once])

@@ -20,7 +20,7 @@ from tests.judge.histories import History
 from tests.peers import plain_judge
 from tests.peers.plain_judge.folder import Folder
 
-CONTRADICTIONS = ("unrecorded-write", "final-value", "impossible-value")
+CONTRADICTIONS = ("unrecorded-write", "wrong-final-value", "impossible-value")
 DAMAGED = {"verdict": "damaged"}
 QUESTIONS = (
     "counter",
@@ -78,7 +78,7 @@ def in_one_form(recorded: Recorded) -> dict[str, Any]:
         "overstated": leases.overstated,
         "without_validity": leases.without_validity,
         "late_extensions": leases.late_extensions,
-        "not_backed": _by_blame(verdict, "unfounded-belief"),
+        "not_backed": _by_blame(verdict, "lease-without-majority"),
         "orphans": {cause: number for cause, number in (by_cause or {}).items() if number},
         "orphans_total": round(((keys and keys.total_ms) or 0) * 1e6),
         "orphans_longest": round(((keys and keys.longest_ms) or 0) * 1e6),

@@ -98,7 +98,7 @@ def because_of(cause: Cause, *findings: Finding) -> tuple[Explained, ...]:
 
 
 def test_the_headline_of_a_violation_begins_with_the_cause_and_then_says_what_it_led_to() -> None:
-    belief, overlap = found("unfounded-belief", 36, 2_400), found("overlap", 9, 2_410)
+    belief, overlap = found("lease-without-majority", 36, 2_400), found("overlap", 9, 2_410)
     lost = found("lost-update", 31, 9_000)
     verdict = Verdict("violation", "lock", (overlap, lost, belief), (), {})
     assert wording.headline(verdict, because_of("deleted", belief, overlap))[1] == (
@@ -108,8 +108,11 @@ def test_the_headline_of_a_violation_begins_with_the_cause_and_then_says_what_it
 
 
 def test_the_gravest_consequences_are_named_and_the_others_counted() -> None:
-    led_to = ("late-grant", "lost-early", "lost-update", "keys-left-behind", "overlap")
-    first, others = found("anothers-key", 2, 1), [found(kind, 1, place + 2) for place, kind in enumerate(led_to)]
+    led_to = ("late-grant", "lease-lost-early", "lost-update", "keys-left-behind", "overlap")
+    first, others = (
+        found("changed-another-clients-key", 2, 1),
+        [found(kind, 1, place + 2) for place, kind in enumerate(led_to)],
+    )
     verdict = Verdict("violation", "lock", (*others, first), (), {})
     _, says = wording.headline(verdict, because_of("deleted", first, *others))
     assert "led to 1 overlap, 1 lost update, 1 key left behind and 2 more findings;" in says
@@ -122,7 +125,7 @@ def test_causes_that_have_nothing_to_do_with_each_other_are_counted() -> None:
 
 
 def test_a_headline_that_was_kept_is_shown_where_nothing_is_explained() -> None:
-    verdict = Verdict("violation", "lock", (belief := found("unfounded-belief", 1, 5),), (), {})
+    verdict = Verdict("violation", "lock", (belief := found("lease-without-majority", 1, 5),), (), {})
     explained = because_of("expired", belief)
     kept = wording.with_headline(verdict, explained)
     assert wording.headline(kept) == wording.headline(verdict, explained) != wording.headline(verdict)

@@ -55,7 +55,7 @@ def test_a_finding_that_is_published_is_what_its_run_shows(finding: Finding) -> 
 
 
 def test_a_finding_explains_each_promise_of_each_subject_that_it_names_and_no_other() -> None:
-    about = About("redlock-py, redlock-pypi", "minority,hung", "no-way-in", "valid", "it.tar.xz")
+    about = About("redlock-py, redlock-pypi", "minority,hung", "unavailable-while-free", "valid", "it.tar.xz")
     assert all(about.explains(name, why) for name in ("redlock-py", "redlock-pypi") for why in ("minority", "hung"))
     assert not about.explains("redlock", "hung")
     assert not about.explains("redlock-py", "validity")

@@ -30,7 +30,7 @@ def many(fault: str = "partition", runs: int = ENOUGH, **more: Any) -> list[RunL
 @pytest.mark.parametrize("kind", [kind for kind in kinds() if surveyed_as(kind) not in (None, "follows")])
 def test_a_kind_of_finding_is_about_one_promise_unless_the_fault_decides_which(kind: str) -> None:
     about = [promise.name for promise in PROMISES if promise.is_about(kind)]
-    assert len(about) == 1 or (kind, about) == ("no-way-in", ["free", "minority", "hung"])
+    assert len(about) == 1 or (kind, about) == ("unavailable-while-free", ["free", "minority", "hung"])
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_kind_of_finding_is_about_one_promise_unless_the_fault_decides_which(k
     [
         ("overlap", "exclusive"),
         ("late-grant", "validity"),
-        ("unfounded-belief", "validity"),
+        ("lease-without-majority", "validity"),
         ("extension-without-majority", "extension"),
         ("orphan-outlasts-ttl", "free"),
         ("keys-left-behind", "orphans"),
@@ -56,7 +56,7 @@ def test_one_run_in_which_the_lock_is_blamed_breaks_its_promise_and_no_other(kin
 
 
 def test_kinds_of_finding_are_told_by_how_many_runs_had_them_and_else_as_they_came() -> None:
-    kinds = ["overstated-validity", "no-validity", "late-grant", "lease-outlasts-keys", "unfounded-belief"]
+    kinds = ["overstated-validity", "no-validity", "late-grant", "lease-outlasts-keys", "lease-without-majority"]
     broken = [
         line("redlock-ng", "jitter", "long holds", *map(blamed, some), seed=seed, verdict="violation")
         for seed, some in enumerate((kinds, kinds[3:4]), start=1)
@@ -136,9 +136,9 @@ def test_what_cannot_be_played_or_asked_says_why(golden: Golden) -> None:
 
 @pytest.mark.parametrize(("fault", "promise"), [("server hung", "hung"), ("server killed, back empty", "minority")])
 def test_a_lock_that_nobody_gets_is_held_against_the_fault_in_force(fault: str, promise: str) -> None:
-    found = answers([line("redlock-ng", fault, "short holds", blamed("no-way-in"))])
+    found = answers([line("redlock-ng", fault, "short holds", blamed("unavailable-while-free"))])
     assert {name for name, settled in found.items() if settled.answer == "broken"} == {promise}
-    elsewhere = answers([line("redlock-ng", "jitter", "short holds", blamed("no-way-in"))])
+    elsewhere = answers([line("redlock-ng", "jitter", "short holds", blamed("unavailable-while-free"))])
     assert {name for name, settled in elsewhere.items() if settled.answer == "broken"} == {"free"}
 
 
@@ -186,10 +186,10 @@ def test_a_late_extension_that_did_no_harm_breaks_nothing_and_other_findings_are
     (row,) = rows_of(
         [made.subject("redlock-ng")],
         made.grid("redlock-ng"),
-        [line("redlock-ng", "jitter", "extended", blamed("late-extension"), blamed("lost-early"))],
+        [line("redlock-ng", "jitter", "extended", blamed("late-extension"), blamed("lease-lost-early"))],
     )
     assert not row.is_blamed
-    assert row.others == {"late-extension": 1, "lost-early": 1}
+    assert row.others == {"late-extension": 1, "lease-lost-early": 1}
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_no_correct_lock_is_blamed(seed: int) -> None:
     ("lock", "kind"),
     [
         ("workloads.mutants:HalfIsEnough", "overlap"),
-        ("workloads.mutants:FreesWithoutComparing", "anothers-key"),
+        ("workloads.mutants:FreesWithoutComparing", "changed-another-clients-key"),
         ("workloads.mutants:LeavesRefusedAttempts", "keys-left-behind"),
     ],
 )

@@ -75,7 +75,7 @@ class SetsAndExpiresInTwoSteps(Redlock):
     "an error is a yes",
     "only a reply that says so grants the key",
     conditions="busy",
-    finding="unfounded-belief",
+    finding="lease-without-majority",
     cause="too few nodes",
     also={"overlap": "too few nodes"},
 )

@@ -48,7 +48,7 @@ class _Once(Connection):
     "never connects again",
     "a connection that ended is made again",
     conditions="busy",
-    finding="no-way-in",
+    finding="unavailable-while-free",
     cause="nothing set",
 )
 class NeverConnectsAgain(Redlock):
@@ -61,7 +61,7 @@ class NeverConnectsAgain(Redlock):
     "stops at the first silence",
     "the lock is held if a majority granted it, whatever the others do",
     conditions="busy",
-    finding="no-way-in",
+    finding="unavailable-while-free",
     cause="absent node",
     source="leandromoreira/redlock-rb#129",
 )

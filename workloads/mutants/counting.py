@@ -76,7 +76,7 @@ class _Forgetful(Connection):
     "a late reply counts",
     "a reply belongs to the request that it answers",
     conditions="busy",
-    finding="unfounded-belief",
+    finding="lease-without-majority",
     cause="not set",
     also={"overlap": "too few nodes"},
 )

@@ -104,7 +104,7 @@ class AddsUpTheVotes(Redlock):
     "prolongs another's key",
     "extend the key only if it holds the client's own value",
     conditions="long work, impatient",
-    finding="anothers-key",
+    finding="changed-another-clients-key",
     cause="prolonged",
     also={"lease-outlasts-keys": "not prolonged"},
 )
@@ -119,7 +119,7 @@ class ProlongsAnothersKey(Redlock):
     "extends by overwriting",
     "an extension does not change who holds the key",
     conditions="long work, impatient",
-    finding="anothers-key",
+    finding="changed-another-clients-key",
     cause="overwritten",
 )
 class ExtendsByOverwriting(Redlock):
@@ -133,7 +133,7 @@ class ExtendsByOverwriting(Redlock):
     "an extension acquires",
     "an extension sets no key that is gone",
     conditions="long work, impatient",
-    finding="anothers-key",
+    finding="changed-another-clients-key",
     cause="overwritten",
     source="leandromoreira/redlock-rb#36",
 )

@@ -32,7 +32,7 @@ class FreesWithoutComparing(Redlock):
     "compares, then frees",
     "the comparison and the deletion are one command",
     conditions="waiting",
-    finding="unfounded-belief",
+    finding="lease-without-majority",
     cause="deleted",
     source="nammayatri/nammayatri#16185",
 )
@@ -102,7 +102,7 @@ class LoadsItsScriptOnce(Redlock):
     "leaves refused attempts",
     "an attempt that is refused is released on all nodes",
     conditions="busy",
-    finding="no-way-in",
+    finding="unavailable-while-free",
     cause="stuck keys",
     source="redisson/redisson#4197",
 )
@@ -119,7 +119,7 @@ class LeavesRefusedAttempts(Redlock):
     conditions="busy",
     finding="release-without-effect",
     cause="set again",
-    also={"anothers-key": "overwritten"},
+    also={"changed-another-clients-key": "overwritten"},
     source="samcook/RedLock.net#64",
 )
 class ExtendsOnceMoreAfterTheRelease(Redlock):

@@ -18,7 +18,7 @@ return redis.call("set",KEYS[1],ARGV[1],"nx","px",ARGV[2])"""
     "waits for every node",
     "a majority is enough",
     conditions="busy",
-    finding="no-way-in",
+    finding="unavailable-while-free",
     cause="absent node",
 )
 class WaitsForEveryNode(Redlock):
@@ -66,7 +66,7 @@ class BacksOffWithoutEnd(Redlock):
     "a key of an earlier try, whose time is running, is no vote for this one",
     conditions="busy",
     finding="lease-outlasts-keys",
-    also={"unfounded-belief": "expired", "overlap": "expired"},
+    also={"lease-without-majority": "expired", "overlap": "expired"},
 )
 class KeepsTheKeysOfItsTries(Redlock):
     """It collects nodes until they are a majority, and counts the lease from the last try."""

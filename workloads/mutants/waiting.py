@@ -50,7 +50,7 @@ class SleepsForSeconds(WakesByPush):
     "stays in the queue",
     "who gives up leaves the queue",
     conditions="blocking",
-    finding="no-way-in",
+    finding="unavailable-while-free",
     cause="nothing set",
     also={"waits-for-free-lock": "not let in"},
     source="redisson/redisson#1104",
