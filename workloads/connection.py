@@ -97,11 +97,12 @@ class Connection:
             self.waiting = False
 
     def on_event(self, event: int) -> None:
-        """The poller saw something on this connection."""
+        """The poller saw something on this connection: late replies, perhaps, and its end behind them."""
         if self.connecting:
             self._finish_dialling(event)
         else:
-            self.receive()
+            while self.receive():
+                pass
 
     def wait(self, timeout_ms: float) -> None:
         """Until something can be received, or the time is over: the one method here that does not return at once."""

@@ -131,6 +131,28 @@ def test_a_late_reply_is_discarded_even_if_it_arrives_between_two_requests(fake:
     pool.close()
 
 
+def test_a_connection_that_closed_behind_a_late_reply_costs_no_request(fake: FakeServer) -> None:
+    pool, end = fake.open_pool()
+    assert pool.ask(pack("GET", "a")) == [SILENT]
+    expect(end, pack("GET", "a"))
+    end.sendall(b"$1\r\na\r\n")
+    end.close()
+    asked = list[bytes]()
+
+    def answer() -> None:
+        again = fake.accept()
+        asked.append(again.recv(100))
+        again.sendall(b"$1\r\nb\r\n")
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    pool.timeout_ms = LONG_MS
+    assert pool.ask(pack("GET", "b")) == [b"b"]
+    thread.join()
+    assert asked == [pack("GET", "b")]
+    pool.close()
+
+
 def test_a_partial_late_reply_is_discarded_with_its_remainder(fake: FakeServer) -> None:
     pool, end = fake.open_pool()
     assert pool.ask(pack("GET", "a")) == [SILENT]
