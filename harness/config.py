@@ -12,7 +12,6 @@ from fencepost.errors import UsageError
 from fencepost.history import task_names
 from fencepost.options import Option, check_bounds
 from fencepost.setup.machine import IS_CLONE
-from harness.habits import PATTERN as HABITS
 from harness.limits import Limit
 from harness.promises import LOCK, ONE_OR_MORE, required
 from workloads.kinds import find_workload
@@ -35,6 +34,10 @@ Seed = Annotated[
         commands=(),
     ),
 ]
+HABITS: Final = ("odd-ttl", "kept-data", "shared-prefix", "overstay", "forget", "reopen")
+"""How clients may use the lock (`harness.habits`)."""
+NO_HABITS: Final = "none"
+DRAWN_HABITS: Final = "drawn"
 _REPEATED = ("compare", "replay", "script")
 _FLOORS_OF = ("compare", "replay")
 
@@ -163,7 +166,10 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
             "how clients use the lock (docs/workloads.md#habits): none, drawn from the seed, or by name, joined by +",
             "load",
             "NAMES",
-            pattern=HABITS,
+            pattern=(
+                f"{NO_HABITS}|{DRAWN_HABITS}|(?:{'|'.join(HABITS)})(?:[+](?:{'|'.join(HABITS)}))*",
+                f"{NO_HABITS}, {DRAWN_HABITS}, or of {', '.join(HABITS)} one or several joined by +",
+            ),
             shown_default="drawn with a mix of faults like standard, else none",
         ),
     ] = None

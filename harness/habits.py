@@ -8,22 +8,17 @@ option that has a value of its own (not its default) keeps it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from cluster.registry import servers
+from harness.config import DRAWN_HABITS, HABITS, NO_HABITS, RunConfig
 from nemesis.random_draws import between, one_of
 from nemesis.spec import names_a_mix
 from workloads.registry import opened_by_client
 
-if TYPE_CHECKING:
-    from harness.config import RunConfig
-
-NONE: Final = "none"
-DRAWN: Final = "drawn"
 _ODD_TTLS_MS: Final = (700, 1_300, 1_500, 2_300)
 _LEAST_TTLS: Final = 12
 """How many TTLs fit into the load: what a run shows is counted in them."""
@@ -33,60 +28,53 @@ _LEAST_TIMEOUTS: Final = 4
 """How many times the longest wait for one node fits into a TTL."""
 
 
-@dataclass(frozen=True, slots=True)
-class Habit:
-    """`help`: what clients, or nodes, do. `draw`: the options that it sets; none where the run cannot have it."""
-
-    help: str
-    draw: Callable[[Random, RunConfig], Mapping[str, Any]]
-
-
 def _odd_ttl(rng: Random, config: RunConfig) -> Mapping[str, Any]:
+    """A TTL of 0.7, 1.3, 1.5 or 2.3 s: some locks count in whole seconds."""
     least_ms, most_ms = config.node_timeout_ms * _LEAST_TIMEOUTS, config.duration_ms / _LEAST_TTLS
     fitting = [ttl_ms for ttl_ms in _ODD_TTLS_MS if least_ms <= ttl_ms <= most_ms]
     return {"ttl_ms": one_of(rng, fitting)} if fitting else {}
 
 
 def _kept_data(rng: Random, config: RunConfig) -> Mapping[str, Any]:
+    """Nodes keep their data: what a lock left behind outlives a kill."""
     server = servers().get(config.server)
     return {"persistence": "aof-always"} if server is not None and "aof-always" in server.policies else {}
 
 
 def _shared_prefix(rng: Random, config: RunConfig) -> Mapping[str, Any]:
+    """The names of keys begin with each other's: k1, k1:1, k11."""
     return {"key_names_are": "prefixes"}
 
 
 def _overstay(rng: Random, config: RunConfig) -> Mapping[str, Any]:
+    """A client stays on when its lease is over, and then releases."""
     return {"overstay": _SOME} if config.renewal_ms is None else {}
 
 
 def _forget(rng: Random, config: RunConfig) -> Mapping[str, Any]:
+    """A client whose lease is over acquires again without a release."""
     lock = opened_by_client(config.lock, config.lock_command)
     cannot = lock is None or config.reentries or config.renewal_ms is not None or getattr(lock, "RELEASED_FIRST", False)
     return {} if cannot else {"forget": 0.5, "overstay": _SOME}
 
 
 def _reopen(rng: Random, config: RunConfig) -> Mapping[str, Any]:
+    """Clients close their lock object every few TTLs and open another one."""
     if config.tasks > 1 or opened_by_client(config.lock, config.lock_command) is None:
         return {}
     return {"reopen_ms": round(between(rng, 1, 4) * config.ttl_ms)}
 
 
-HABITS: Final[Mapping[str, Habit]] = {
-    "odd-ttl": Habit("a TTL of 0.7, 1.3, 1.5 or 2.3 s: some locks count in whole seconds", _odd_ttl),
-    "kept-data": Habit("nodes keep their data (aof-always): what a lock left behind outlives a kill", _kept_data),
-    "shared-prefix": Habit("the names of keys begin with each other's: k1, k1:1, k11", _shared_prefix),
-    "overstay": Habit("a client stays on when its lease is over, and then releases", _overstay),
-    "forget": Habit("a client whose lease is over acquires again without a release", _forget),
-    "reopen": Habit("clients close their lock object every few TTLs and open another one", _reopen),
+_DRAWS: Final[Mapping[str, Callable[[Random, RunConfig], Mapping[str, Any]]]] = {
+    "odd-ttl": _odd_ttl,
+    "kept-data": _kept_data,
+    "shared-prefix": _shared_prefix,
+    "overstay": _overstay,
+    "forget": _forget,
+    "reopen": _reopen,
 }
-"""Half of the seeds have each, whichever others they have."""
-
-PATTERN: Final = (
-    f"{NONE}|{DRAWN}|(?:{'|'.join(HABITS)})(?:[+](?:{'|'.join(HABITS)}))*",
-    f"{NONE}, {DRAWN}, or of {', '.join(HABITS)} one or several joined by +",
-)
-"""What `--habits` takes: a pattern, and the same in words."""
+"""The options that each habit sets; none where the run cannot have it. Half of the seeds have each, whichever others
+they have."""
 
 
 def with_habits(config: RunConfig) -> RunConfig:
@@ -96,19 +84,19 @@ def with_habits(config: RunConfig) -> RunConfig:
     if asked is None:
         if config.schedule is not None or config.load == "plain" or not names_a_mix(config.nemesis):
             return config
-        asked = DRAWN
+        asked = DRAWN_HABITS
     had = []
-    for name, habit in HABITS.items():
+    for name in HABITS:
         rng = Random(f"{config.seed}:habit:{name}")
         is_drawn = rng.random() < 0.5
-        if not (name in asked.split("+") or (asked == DRAWN and is_drawn)):
+        if not (name in asked.split("+") or (asked == DRAWN_HABITS and is_drawn)):
             continue
-        options = habit.draw(rng, config)
+        options = _DRAWS[name](rng, config)
         left_open = _open(config, options)
-        if left_open or (options and asked != DRAWN):
+        if left_open or (options and asked != DRAWN_HABITS):
             had.append(name)
             config = replace(config, **left_open)
-    return replace(config, habits="+".join(had) or NONE)
+    return replace(config, habits="+".join(had) or NO_HABITS)
 
 
 def _open(config: RunConfig, options: Mapping[str, Any]) -> Mapping[str, Any]:

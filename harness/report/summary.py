@@ -17,9 +17,8 @@ from rich.table import Table
 
 from fencepost.text import plural, printable
 from harness.checkers.consequences import one_by_one
-from harness.config import RunConfig
+from harness.config import NO_HABITS, RunConfig
 from harness.explain.explanation import Explained, clearest_of
-from harness.habits import NONE
 from harness.history.recorded import Recorded
 from harness.report import facts, offered
 from harness.report.terminal import Text
@@ -141,7 +140,7 @@ def _more_of_the_load(config: RunConfig) -> str:
 
 
 def _habits(config: RunConfig) -> str:
-    return f", habits {config.habits}" if config.habits not in (None, NONE) else ""
+    return f", habits {config.habits}" if config.habits not in (None, NO_HABITS) else ""
 
 
 def _lock_settings(environment: Mapping[str, object]) -> str:

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from fencepost.errors import UsageError
-from harness.config import RunConfig
-from harness.habits import HABITS, with_habits
+from harness.config import HABITS, RunConfig
+from harness.habits import with_habits
 from harness.options import parse_run, replay_command
 
 LONG = ["--duration", "60s"]
