@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from harness.explain.explanation import Explained
     from harness.history.recorded import Recorded
 
-_THE_JUDGE: Final = (
+THE_JUDGE: Final = (
     "numpy",
     "pandas",
     "pyarrow.parquet",
@@ -69,7 +69,8 @@ def _never_began(folder: RunFolder) -> bool:
 
 
 def _write_unjudged(json: Path, config: RunConfig, folder: RunFolder) -> None:
-    from harness.report.result import result_of, write_result
+    from harness.report.result import result_of
+    from harness.report.result_file import write_result
 
     verdict = Verdict("unknown", config.require, (), (_NEVER_BEGAN,), {})
     write_result(json, result_of(config, verdict, folder.path, replay_command(config, folder.path / "schedule.json")))
@@ -106,7 +107,7 @@ def record_run(prepared: Prepared, folder: RunFolder, progress: Display, enough:
     with (
         RunState.create(folder.path.name, site=prepared.setup.site) as state,
         recording(folder),
-        imported_meanwhile(_THE_JUDGE),
+        imported_meanwhile(THE_JUDGE),
     ):
         perform(prepared, folder, state, progress, enough)
 
@@ -148,7 +149,8 @@ def report_run(
 ) -> int:
     """Judge a run folder, write its page, print the summary, and write the result to `json`; returns the exit code."""
     from harness.checkers.judge import exit_code
-    from harness.report.result import result_of, write_result
+    from harness.report.result import result_of
+    from harness.report.result_file import write_result
     from harness.report.summary import render_summary
 
     judged = judge_and_draw(folder)

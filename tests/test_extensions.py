@@ -89,7 +89,7 @@ def test_a_toy_checker_s_finding_is_explained_by_its_own_file(monkeypatch: pytes
 
 
 _TOLD = """
-from harness.checkers import kinds
+from harness.checkers.kinds import kinds
 from harness.checkers.explained import explain
 from harness.verdict import Verdict
 from tests.judge.histories import History

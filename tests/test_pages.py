@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.checkers import kinds
+from harness.checkers.kinds import kinds
 from harness.promises import PROMISES
 from tests.harness import runs
 from tests.harness.second_tries import played, spared, was_held_up

@@ -4,19 +4,19 @@ A module offers `check(run: Recorded) -> Answer` and, if it measures anything, a
 derived from `harness.figures.CheckerFigures`. Its file name is the checker's name. The kinds of its findings are
 constants of the module (`harness.explain.kinds.FindingKind`). A checker of a kind of record that only some workloads
 have sets `ONLY_IF_NAMED = True`; every other one judges all runs, unless the workload excludes it.
+
+This package itself imports no checker and no tables, so that a run can be prepared without them.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
 from fencepost.errors import UsageError
 from fencepost.extensions import extended, load
-from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
 from harness.limits import FIGURES
 from workloads.kinds import find_workload
@@ -50,14 +50,6 @@ def checkers() -> dict[str, Checker]:
             figures = getattr(module, "Figures", CheckerFigures)
             found[info.name] = Checker(info.name, check, figures, getattr(module, "ONLY_IF_NAMED", False))
     return found
-
-
-@cache
-def kinds() -> Mapping[str, FindingKind]:
-    """Every kind of finding that a module of this folder declares, by its name."""
-    modules = (load(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
-    declared = (each for module in modules for each in vars(module).values() if isinstance(each, FindingKind))
-    return {kind.name: kind for kind in declared}
 
 
 def checkers_of(workload: str) -> dict[str, Checker]:

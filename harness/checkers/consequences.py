@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from harness.checkers import kinds
+from harness.checkers.kinds import kinds
 from harness.explain.causes import Cause
 from harness.explain.explanation import Explained
 from harness.promises import Belongs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fencepost.text import listed, printable
-from harness.checkers import kinds
+from harness.checkers.kinds import kinds
 from harness.explain.cases import Case, case_of
 from harness.explain.evidence import Evidence, gather
 from harness.explain.explanation import Explained, Explanation

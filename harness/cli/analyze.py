@@ -22,7 +22,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _analyze(call: Call, out: Console) -> int:
-    from harness.report.result import errors_written
+    from harness.report.result_file import errors_written
     from harness.session import report_run
     from harness.store.run_folder import RunFolder
 

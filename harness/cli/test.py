@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _test(call: Call, out: Console) -> int:
-    from harness.report.result import errors_written
+    from harness.report.result_file import errors_written
 
     arguments: RunArguments = call.arguments
     with errors_written(arguments.json):

@@ -10,20 +10,10 @@ reason.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final, Literal
 
 from fencepost.quorum import quorum
 from harness.history.backing import OF_THE_LOCK, Backing, Loss
-
-Part = Literal["library", "servers", "clock", "client's clock", "unknown"]
-PARTS: Final[tuple[Part, ...]] = ("library", "servers", "clock", "client's clock", "unknown")
-IN_WORDS: Final[dict[Part, str]] = {
-    "library": "the library did wrong",
-    "servers": "servers forgot keys",
-    "clock": "a server's clock was wrong",
-    "client's clock": "a client's clock was wrong",
-    "unknown": "the record does not show which part failed",
-}
+from harness.history.parts_that_fail import PARTS, Part
 
 
 def failing_part(backing: Backing, sections: tuple[int, int], from_ns: int, to_ns: int) -> Part:

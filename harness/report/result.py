@@ -1,24 +1,19 @@
-"""A judged run for other programs: what `--json FILE` writes (docs/result.md)."""
+"""A judged run for other programs: what `--json FILE` tells of it (docs/result.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
-from fencepost.errors import FencepostError, UsageError
-from fencepost.files import kind_of, on_disk, write_whole
 from harness.checkers.consequences import one_by_one
 from harness.config import RunConfig
 from harness.explain.explanation import Explained, clearest_of
+from harness.report.result_file import RESULT_SCHEMA
 from harness.report.wording import headline, outcomes, promises
 from harness.verdict import Blame, Conclusion, Finding, Outcome, Verdict, Word, hidden, ordered
-
-RESULT_SCHEMA: Final = 2
-"""Raised when a field changes its meaning or goes; new fields do not raise it. 1: `require` named one property."""
 
 
 class FoundInRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,19 +66,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     replay: str
 
 
-class _Error(msgspec.Struct, frozen=True):
-    kind: str
-    text: str
-
-
-class NoResult(msgspec.Struct, frozen=True, kw_only=True):
-    """There is no verdict, because of this error. Its `kind` is that of the error's class (`fencepost.errors`)."""
-
-    schema: int = RESULT_SCHEMA
-    verdict: None = None
-    error: _Error
-
-
 def result_of(
     config: RunConfig, verdict: Verdict, folder: Path, replay: str, explained: Sequence[Explained] = ()
 ) -> Result:
@@ -131,27 +113,3 @@ def _found(finding: Finding, verdict: Verdict, explained: Sequence[Explained]) -
 def _why(finding: Finding, explained: Sequence[Explained]) -> str:
     told = clearest_of(finding, explained)
     return f"{told.sentence} {told.because}".strip() if told else ""
-
-
-def write_result(path: Path, result: Result | NoResult) -> None:
-    """Raises BrokenEnvironmentError if it cannot be written."""
-    with on_disk(path):
-        write_whole(path, msgspec.json.format(msgspec.json.encode(result), indent=2))
-
-
-@contextmanager
-def errors_written(path: Path | None) -> Iterator[None]:
-    """An error that ends the block is written there as well. What was there before is removed first, so the file is
-    always of this call. Raises UsageError for a path that cannot be written."""
-    if path is None:
-        yield
-        return
-    if kind_of(path.parent) != "folder" or kind_of(path) not in ("file", None):
-        raise UsageError(f"--json {path}: there is no such folder, or something else is there")
-    with on_disk(path):
-        path.unlink(missing_ok=True)
-    try:
-        yield
-    except FencepostError as error:
-        write_result(path, NoResult(error=_Error(error.kind, str(error))))
-        raise

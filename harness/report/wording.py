@@ -8,8 +8,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from fencepost.text import milliseconds, plural, printable
-from harness.checkers import capacity, exclusion, kinds
+from harness.checkers import capacity, exclusion
 from harness.checkers.consequences import OneCause, named_cause, one_by_one
+from harness.checkers.kinds import kinds
 from harness.explain.causes import IN_WORDS
 from harness.explain.explanation import Explained
 from harness.promises import required

@@ -1,17 +1,21 @@
-"""What a scripted experiment expects of its verdict, declared before it runs. `&` combines expectations."""
+"""What a scripted experiment expects of its verdict, declared before it runs. `&` combines expectations.
+
+The process that plays the steps imports it too, and never judges: the checkers are imported when there is a verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fencepost.errors import UsageError
 from fencepost.text import plural
-from harness.checkers import capacity, exclusion, fencing
-from harness.checkers.updates import UpdateFigures
-from harness.history.failing_parts import IN_WORDS, Part
-from harness.history.overlaps import OverlapBlame
+from harness.history.parts_that_fail import IN_WORDS, Part
 from harness.verdict import F, Verdict
+
+if TYPE_CHECKING:
+    from harness.checkers import capacity, exclusion, fencing, updates
+    from harness.history.overlaps import OverlapBlame
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ def capacity_exceeded() -> Expectation:
     """More clients than permits were inside at the same time, and the lock is to blame."""
     return Expectation(
         "more holders than permits, blamed on the lock",
-        lambda verdict: _figures(verdict, capacity.Figures).beyond["lock"] > 0,
+        lambda verdict: _capacity(verdict).beyond["lock"] > 0,
     )
 
 
@@ -61,7 +65,7 @@ def capacity_kept(grants: int) -> Expectation:
     """Never more clients than permits, and this many grants in all."""
 
     def holds(verdict: Verdict) -> bool:
-        found = _figures(verdict, capacity.Figures)
+        found = _capacity(verdict)
         return not any(found.beyond.values()) and found.sections == grants
 
     return Expectation(f"never more holders than permits, and {plural(grants, 'grant')} in all", holds)
@@ -73,40 +77,56 @@ def sections(number: int) -> Expectation:
 
 
 def lost_updates() -> Expectation:
-    return Expectation("an acknowledged update is lost", lambda verdict: _figures(verdict, UpdateFigures).lost > 0)
+    return Expectation("an acknowledged update is lost", lambda verdict: _updates(verdict).lost > 0)
 
 
 def no_lost_updates() -> Expectation:
-    return Expectation("no acknowledged update is lost", lambda verdict: _figures(verdict, UpdateFigures).lost == 0)
+    return Expectation("no acknowledged update is lost", lambda verdict: _updates(verdict).lost == 0)
 
 
 def stale_writes_refused() -> Expectation:
     """Fencing worked: the resource refused at least one stale write."""
     return Expectation(
         "the resource refuses a stale write",
-        lambda verdict: _figures(verdict, fencing.Figures).stale_writes_rejected > 0,
+        lambda verdict: _fencing(verdict).stale_writes_rejected > 0,
     )
 
 
 def no_writes_refused() -> Expectation:
-    return Expectation(
-        "no write is refused", lambda verdict: _figures(verdict, fencing.Figures).stale_writes_rejected == 0
-    )
+    return Expectation("no write is refused", lambda verdict: _fencing(verdict).stale_writes_rejected == 0)
 
 
 def tokens_went_back() -> Expectation:
     """A section got a token that is not larger than that of a section that had already ended."""
-    return Expectation(
-        "a token repeats or goes back", lambda verdict: _figures(verdict, fencing.Figures).tokens_not_increasing > 0
-    )
+    return Expectation("a token repeats or goes back", lambda verdict: _fencing(verdict).tokens_not_increasing > 0)
 
 
 def no_tokens_went_back() -> Expectation:
-    return Expectation("tokens grow", lambda verdict: _figures(verdict, fencing.Figures).tokens_not_increasing == 0)
+    return Expectation("tokens grow", lambda verdict: _fencing(verdict).tokens_not_increasing == 0)
 
 
 def _exclusion(verdict: Verdict) -> exclusion.Figures:
-    return _figures(verdict, exclusion.Figures)
+    from harness.checkers.exclusion import Figures
+
+    return _figures(verdict, Figures)
+
+
+def _capacity(verdict: Verdict) -> capacity.Figures:
+    from harness.checkers.capacity import Figures
+
+    return _figures(verdict, Figures)
+
+
+def _fencing(verdict: Verdict) -> fencing.Figures:
+    from harness.checkers.fencing import Figures
+
+    return _figures(verdict, Figures)
+
+
+def _updates(verdict: Verdict) -> updates.UpdateFigures:
+    from harness.checkers.updates import UpdateFigures
+
+    return _figures(verdict, UpdateFigures)
 
 
 def _figures(verdict: Verdict, kind: type[F]) -> F:

@@ -10,13 +10,13 @@ from rich.console import Console
 
 from cluster.lifetime import RunState
 from fencepost.errors import FencepostError
-from harness.checkers.judge import recorded_verdict
 from harness.report.progress import Progress
+from harness.run.meanwhile import imported_meanwhile
 from harness.run.setup import Setup
 from harness.run.snapshot import Display
 from harness.scripts.experiment import Experiment, describe
 from harness.scripts.steps import Say, play_steps
-from harness.session import report_run, say_what_is_missing, setup_in_words
+from harness.session import THE_JUDGE, report_run, say_what_is_missing, setup_in_words
 from harness.store.manifest import recording
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict
@@ -46,6 +46,8 @@ def make_experiment(
     except FencepostError:
         out.print(f"the experiment broke off; `fencepost analyze {folder.path}` judges what was recorded")
         raise
+    from harness.checkers.judge import recorded_verdict
+
     report_run(folder, expect_violation=False, out=out)
     verdict = recorded_verdict(folder)
     assert verdict is not None
@@ -71,7 +73,11 @@ def record(
     experiment: Experiment, setup: Setup, target: str, folder: RunFolder, display: Display, say: Say = lambda _: None
 ) -> None:
     """Play the steps; `say` is given a line for each. Raises FencepostError if it broke off."""
-    with RunState.create(folder.path.name, site=setup.site) as state, recording(folder):
+    with (
+        RunState.create(folder.path.name, site=setup.site) as state,
+        recording(folder),
+        imported_meanwhile(THE_JUDGE),
+    ):
         play_steps(experiment, target, setup, folder, state, display, say)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from harness.campaign.folder import RunLine
 from harness.campaign.measure import Blamed, Figures
 from harness.campaign.stakes import Stakes
-from harness.checkers import kinds
+from harness.checkers.kinds import kinds
 from harness.promises import Surveyed
 from harness.survey.grid import TTL_MS, Fault, Outage
 from harness.survey.subjects import Subject

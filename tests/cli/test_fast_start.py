@@ -26,8 +26,8 @@ SHOWN = "\n".join(
 )
 
 
-def imported_by(*words: str, folder: Path) -> set[str]:
-    """The modules that a command has imported when it is done."""
+def imported_by(*words: str, folder: Path, code: int = 0) -> set[str]:
+    """The modules that a command has imported when it is done, which ends with this code."""
     done = subprocess.run(
         [sys.executable, "-c", SHOWN, *words],
         cwd=folder,
@@ -36,7 +36,7 @@ def imported_by(*words: str, folder: Path) -> set[str]:
         text=True,
         timeout=60,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     last = done.stdout.splitlines()[-1]
     assert last.startswith("imported: ")
     return set(last.split()[1:])
@@ -61,3 +61,33 @@ def test_listing_runs_imports_nothing_heavy(tmp_path: Path) -> None:
     modules = imported_by("list", folder=tmp_path)
     assert "harness.report.listing" in modules
     assert not modules & set(HEAVY)
+
+
+TABLES = {"numpy", "pandas", "pyarrow", "scipy"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["test", "--lock", "redlok"],
+        ["test", "--lock", "redlock", "--nemesis", "nonsense", "--json", "result.json"],
+        ["script", "nonsense"],
+        ["analyze", "nowhere"],
+    ],
+)
+def test_bad_input_is_told_without_what_judges(words: list[str], tmp_path: Path) -> None:
+    assert not imported_by(*words, folder=tmp_path, code=254) & TABLES
+
+
+def test_the_process_that_plays_an_experiment_imports_nothing_that_judges() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", "import sys, harness.scripts.steps; print(*sys.modules)"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    modules = set(told.stdout.split())
+    assert "harness.scripts.expect" in modules
+    assert not modules & TABLES

@@ -9,8 +9,8 @@ import pytest
 
 from fencepost.errors import InternalError
 from harness import checkers
-from harness.checkers import kinds
 from harness.checkers.judge import judge
+from harness.checkers.kinds import kinds
 from harness.figures import CheckerFigures
 from harness.promises import PROMISES, REQUIREMENTS, Belongs
 from harness.verdict import Answer, Blame, Finding, outcome_of

@@ -14,7 +14,8 @@ from fencepost.__main__ import main
 from fencepost.errors import BrokenEnvironmentError, FencepostError, InternalError, LackingMachineError, UsageError
 from harness.config import RunConfig
 from harness.explain.explanation import Explained, Explanation
-from harness.report.result import errors_written, result_of, write_result
+from harness.report.result import result_of
+from harness.report.result_file import errors_written, write_result
 from harness.session import _write_unjudged
 from harness.store.run_folder import RunFolder
 from tests.golden import Golden

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from harness.checkers import exclusion, kinds
+from harness.checkers import exclusion
 from harness.checkers.exclusion import OVERLAP
 from harness.checkers.faults import MISSED as FAULT_MISSED
+from harness.checkers.kinds import kinds
 from harness.checkers.liveness import NO_RECOVERY
 from harness.checkers.updates import LOST_UPDATE
 from harness.explain.cases import Case

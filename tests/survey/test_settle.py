@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.campaign.folder import RunLine
-from harness.checkers import kinds
+from harness.checkers.kinds import kinds
 from harness.survey.findings import About, Finding
 from harness.survey.grid import FAULTS
 from harness.survey.promises import ENOUGH, PROMISES, surveyed_as
