@@ -8,7 +8,7 @@ method comes from; `benchmarks/coverage.py` measures how often the intervals hol
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
@@ -16,13 +16,13 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, stats
 
 CONFIDENCE: Final = 0.95
 _TAIL: Final = (1 - CONFIDENCE) / 2
 _MOST_EXACT: Final = 200_000
 """A test goes through every arrangement of the runs if there are no more than this, else through `_DRAWS` at random."""
 _DRAWS: Final = 9_999
+_WITHIN: Final = 1e-12
 
 Count = tuple[int, int]
 """Events and trials of one run."""
@@ -133,7 +133,26 @@ def _upper_end(shares: Shares) -> float:
     values, times = np.unique([*shares, 1.0], return_counts=True)
     if len(values) == 1:
         return 1.0
-    return float(optimize.brentq(lambda at: _beyond(at, values, times) - _TAIL, _mean((*shares, 0.0)), 1.0, xtol=1e-12))
+    return _zero(lambda at: _beyond(at, values, times) - _TAIL, _mean((*shares, 0.0)), 1.0)
+
+
+def _zero(of: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function that is positive at `low` and negative at `high` is zero, by the Illinois method: secants, and
+    the end that stays where it is counts half each time."""
+    at_low, at_high, before = of(low), of(high), 0.0
+    while high - low > _WITHIN:
+        place = low + (high - low) * at_low / (at_low - at_high)
+        value = of(place)
+        if value == 0:
+            return place
+        if value > 0:
+            low, at_low = place, value
+            at_high /= 2 if before > 0 else 1
+        else:
+            high, at_high = place, value
+            at_low /= 2 if before < 0 else 1
+        before = value
+    return (low + high) / 2
 
 
 def _beyond(at: float, values: npt.NDArray[np.float64], times: npt.NDArray[np.int64]) -> float:
@@ -153,8 +172,7 @@ def _exchanged(first: Shares, second: Shares) -> float:
     """How often the means are at least so far apart if the runs are dealt to the two groups at random."""
     shares = np.array([*first, *second])
     if set(shares) <= {0.0, 1.0}:
-        hit = [[sum(group), len(group) - sum(group)] for group in (first, second)]
-        return float(stats.fisher_exact(np.array(hit, int)).pvalue)
+        return _fishers(round(sum(first)), len(first), round(sum(second)), len(second))
     if math.comb(len(shares), len(first)) <= _MOST_EXACT:
         sums = shares[_groups(len(shares), len(first))].sum(axis=1)
     else:
@@ -162,6 +180,14 @@ def _exchanged(first: Shares, second: Shares) -> float:
         sums = np.append(dealt[:, : len(first)].sum(axis=1), sum(first))
     apart = np.abs(sums / len(first) - (shares.sum() - sums) / len(second))
     return float((apart >= abs(_mean(first) - _mean(second)) - 1e-9).mean())
+
+
+def _fishers(first: int, of_first: int, second: int, of_second: int) -> float:
+    """Fisher's exact test: how often the hits, dealt to the two groups at random, fall in a way that is no more likely
+    than how they fell."""
+    hits = first + second
+    ways = [math.comb(of_first, here) * math.comb(of_second, hits - here) for here in range(hits + 1)]
+    return sum(each for each in ways if each <= ways[first]) / sum(ways)
 
 
 @cache

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scipy import stats
+from scipy.special import bdtrc
 
 from fencepost.text import plural
 from harness.campaign.folder import RunLine
@@ -196,4 +196,4 @@ def _tendency(supporting: int, contradicting: int) -> tuple[Answer, str]:
 
 
 def _sign_p(agreeing: int, runs: int) -> float:
-    return float(stats.binomtest(agreeing, runs, alternative="greater").pvalue)
+    return float(bdtrc(agreeing - 1, runs, 0.5))

@@ -81,7 +81,7 @@ class RunEvents(_Events):
 
 class CampaignEvents(_Events):
     async def get(self, name: str) -> None:
-        # What reads campaigns imports scipy, which takes a second that the other pages do without.
+        # What reads campaigns takes long to import, and the other pages do without.
         from harness.serve.campaign_so_far import CampaignSoFar
 
         path = self.campaign_folder(name)

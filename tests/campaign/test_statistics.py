@@ -21,6 +21,19 @@ def ends(counts: Sequence[Count]) -> tuple[float, float]:
     return found.low, found.high
 
 
+HITS = st.integers(1, 40).flatmap(lambda runs: st.tuples(st.integers(0, runs), st.just(runs)))
+
+
+@given(HITS, HITS)
+def test_the_p_of_runs_that_show_it_or_not_is_that_of_fishers_exact_test(
+    first: tuple[int, int], second: tuple[int, int]
+) -> None:
+    found = difference(yes_or_no(*first), yes_or_no(*second))
+    assert found is not None
+    table = [[hits, runs - hits] for hits, runs in (first, second)]
+    assert found.p == pytest.approx(stats.fisher_exact(table).pvalue, abs=1e-12)
+
+
 def test_nothing_in_500_runs_leaves_an_upper_bound_of_0_74_percent() -> None:
     found = rate(0, 500)
     assert (found.low, round(100 * found.high, 2)) == (0.0, 0.74)
