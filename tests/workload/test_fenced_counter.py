@@ -13,10 +13,11 @@ from workloads.base import Lease, Lock
 from workloads.control import Control
 from workloads.fencing import DRAW_TOKEN
 from workloads.hold import Hold
-from workloads.kinds.fenced_counter import READ, WORKLOAD, WRITE
+from workloads.kinds.fenced_counter import WORKLOAD
 from workloads.lock_steps import LockSteps
 from workloads.options import ClientOptions, Fencing
 from workloads.recorder import Recorder
+from workloads.redis_counter import READ, WRITE
 from workloads.resource import StaleAccessError
 from workloads.workload import Client
 

@@ -7,37 +7,16 @@ the harm done by a holder whose lease has expired is what is being measured.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, cast
 
 from fencepost.errors import UsageError
 from fencepost.history import Op, Write
-from workloads.fencing import CHECK_TOKEN, DRAW_TOKEN, STORIES, TokenSteps, seen_key
+from workloads.counter import Counter
+from workloads.fencing import DRAW_TOKEN, STORIES, TokenSteps
 from workloads.lock_steps import LockSteps
 from workloads.options import ClientOptions
-from workloads.resource import ACCEPTED, Resource, encoded
+from workloads.redis_counter import READ, WRITE, RedisCounter
+from workloads.resource import Resource
 from workloads.workload import Workload
-
-READ: Final = f"""{CHECK_TOKEN}
-return redis.call('GET', KEYS[1])
-"""
-
-WRITE: Final = f"""{CHECK_TOKEN}
-redis.call('SET', KEYS[1], ARGV[2])
-redis.call('RPUSH', KEYS[3], ARGV[3])
-return 1
-"""
-
-
-def read_counter(resource: Resource, key: str, token: int | None) -> int:
-    """The counter (0 if it was never written). With a token: refused if a larger one was seen."""
-    value = resource.run(READ, [f"value:{key}", seen_key(key)], ["" if token is None else token])
-    return 0 if value is None else int(cast(str, value))
-
-
-def write_counter(resource: Resource, new: Write, *, check: bool) -> None:
-    """Set the counter to `new.value` and record the write. With `check`, its token must not be stale."""
-    shown = new.token if check and new.token is not None else ""
-    resource.run(WRITE, [f"value:{new.key}", seen_key(new.key), ACCEPTED], [shown, new.value, encoded(new)])
 
 
 class CounterSteps(TokenSteps):
@@ -46,6 +25,7 @@ class CounterSteps(TokenSteps):
     def __init__(self, lock: LockSteps, resource: Resource) -> None:
         super().__init__(lock, resource)
         self._value: int | None = None
+        self.counter: Counter = RedisCounter(resource)
 
     def read(self) -> Op:
         """Read the key's counter, with the token if reads carry one."""
@@ -54,9 +34,7 @@ class CounterSteps(TokenSteps):
             self.check_token("read")
         shown = self._token if self._fencing == "all" else None
         source = None if shown is None else self._source
-        op = self.lock.step(
-            "read", lambda: read_counter(self.resource, key, shown), "value", token=shown, token_source=source
-        )
+        op = self.lock.step("read", lambda: self.counter.read(key, shown), "value", token=shown, token_source=source)
         self._value = op.value
         return op
 
@@ -70,7 +48,7 @@ class CounterSteps(TokenSteps):
         new = Write(key, 0, lock.client, lock.section, self._value + 1, self._token)
         return lock.step(
             "write",
-            lambda: write_counter(self.resource, new, check=self._fencing != "none"),
+            lambda: self.counter.write(new, check=self._fencing != "none"),
             value=new.value,
             token=self._token,
             token_source=self._source,
@@ -85,7 +63,7 @@ class FencedCounter(Workload):
     scripts = (DRAW_TOKEN, READ, WRITE)
 
     def final(self, resource: Resource, keys: Iterable[str]) -> Mapping[str, int]:
-        return {key: read_counter(resource, key, None) for key in keys}
+        return RedisCounter(resource).final(keys)
 
     def story(self, options: ClientOptions) -> str:
         return (
