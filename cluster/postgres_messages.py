@@ -29,21 +29,32 @@ class PostgresConnection:
     """One connection, which is closed with it. Every call raises OSError if the server does not answer in time, or
     with an error."""
 
-    def __init__(self, address: Address, timeout_ms: float, *, name: str = "fencepost", is_link: bool = False) -> None:
+    def __init__(
+        self,
+        address: Address,
+        timeout_ms: float,
+        *,
+        name: str = "fencepost",
+        is_link: bool = False,
+        database: str = DATABASE,
+    ) -> None:
         """`name`: what the session is called in `pg_stat_activity`."""
         self._until_s = monotonic() + timeout_ms / 1e3
         source = (DIALLED_FROM, 0) if is_link and address.host == LOOPBACK else None
         self._socket = socket.create_connection(
             (address.host, address.port), timeout=timeout_ms / 1e3, source_address=source
         )
-        self._socket.sendall(start_up(name))
+        self._socket.sendall(start_up(name, database))
 
     def wait(self) -> None:
         """Until the session is ready."""
         read_reply(self._socket, self._until_s)
 
-    def ask(self, sql: str) -> list[Row]:
+    def send(self, sql: str) -> None:
         self._socket.sendall(query(sql))
+
+    def ask(self, sql: str) -> list[Row]:
+        self.send(sql)
         return read_reply(self._socket, self._until_s)
 
     def close(self) -> None:
@@ -56,15 +67,15 @@ class PostgresConnection:
         self.close()
 
 
-def ask(address: Address, sql: str, timeout_ms: float) -> list[Row]:
+def ask(address: Address, sql: str, timeout_ms: float, database: str = DATABASE) -> list[Row]:
     """The rows of one query over a fresh connection. Raises OSError."""
-    with PostgresConnection(address, timeout_ms) as connection:
+    with PostgresConnection(address, timeout_ms, database=database) as connection:
         connection.wait()
         return connection.ask(sql)
 
 
-def start_up(name: str) -> bytes:
-    told = ("user", USER, "database", DATABASE, "application_name", name, "")
+def start_up(name: str, database: str = DATABASE) -> bytes:
+    told = ("user", USER, "database", database, "application_name", name, "")
     body = struct.pack("!i", _VERSION_3) + b"".join(word.encode() + b"\0" for word in told)
     return struct.pack("!i", len(body) + 4) + body
 

@@ -8,7 +8,7 @@ a run that needs it is refused before anything starts.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 from cluster.access import Access, Login
@@ -110,6 +110,9 @@ OpenKeyReader = Callable[[Mapping[str, Address]], KeyReader]
 ProbeLinks = Callable[[Mapping[LinkKey, Address], Mapping[str, Address], float], dict[LinkKey, ProbeResult]]
 """Takes the links' addresses, where each node itself listens, and the time limit in milliseconds.
 Sends one harmless command through each link at the same time, and asks the nodes which of them they executed."""
+
+Query = Callable[[Address, str, float], Sequence[Sequence[str | None]]]
+"""Runs statements of SQL in the database that clients use, within so many milliseconds; the rows. Raises OSError."""
 
 ReadClock = Callable[[Address, float], int]
 """Asks a server for its wall clock, in nanoseconds since 1970, within so many milliseconds. Raises OSError if it does
@@ -277,6 +280,11 @@ class Server(Protocol):
     @property
     def decode(self) -> Decode | None:
         """Reads its protocol. None: what goes over its links is recorded as connections and bytes only."""
+        ...
+
+    @property
+    def query(self) -> Query | None:
+        """None: it is no database, so it cannot keep what a lock protects."""
         ...
 
     @property

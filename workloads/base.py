@@ -129,6 +129,17 @@ class LetsReadersIn(Protocol):
 
 
 @runtime_checkable
+class RunsStatements(Protocol):
+    """An optional ability of a lock that a transaction of a database holds: the data that it guards is there, too, and
+    is committed by the release, or not at all."""
+
+    def run(self, lease: Lease, statement: str, values: Sequence[str]) -> str | None:
+        """Run a statement of SQL in the transaction, with the values of `$1`, `$2`, …; the first value of its first
+        row, or None. An exception means that the outcome is unknown."""
+        ...
+
+
+@runtime_checkable
 class RunsElsewhere(Protocol):
     """An optional ability of a lock: its work is done by processes of its own, which may stand still on their own."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Final, cast
+from typing import ClassVar, Final, cast
 
 from fencepost.errors import UsageError
 from fencepost.history import Op, TokenSource
@@ -45,7 +45,7 @@ def seen_key(key: str) -> str:
 class TokenSteps(Inside, ABC):
     """A section that reads a value and writes another one, and shows a fencing token if the options say so."""
 
-    steps = ("token", "read", "write")
+    steps: ClassVar[tuple[str, ...]] = ("token", "read", "write")
 
     def __init__(self, lock: LockSteps, resource: Resource) -> None:
         super().__init__(lock, resource)

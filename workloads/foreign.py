@@ -70,6 +70,7 @@ class AdapterAnswer(msgspec.Struct, frozen=True):
     requested_ns: Int64 | None = None
     token: Int64 | None = None
     open_ended: bool = False
+    result: str | None = None
 
 
 class _OfTask(threading.local):
@@ -156,6 +157,13 @@ class ForeignLock:
 
     def is_held(self, lease: Lease) -> bool:
         return _definite(self._ask({"do": "held", "key": lease.key, **_named(lease)}))
+
+    def run(self, lease: Lease, statement: str, values: Sequence[str]) -> str | None:
+        request = {"do": "run", "key": lease.key, **_named(lease), "statement": statement, "values": values}
+        answer = self._ask(request)
+        if answer.outcome != "ok":
+            raise UnknownOutcomeError(answer.error or f"the adapter answered {answer.outcome}")
+        return answer.result
 
     def take_error(self) -> str | None:
         mine = self._mine

@@ -6,14 +6,14 @@ The steps of a workload between them (read, write, …) are recorded through `Lo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import Any, Final, Literal, TypeVar
 
 from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from fencepost.history import LATEST_NS, Op, Outcome
 from fencepost.user_code import in_words
-from workloads.base import KnowsIfHeld, Lease, LetsReadersIn, Lock, ShowsError
+from workloads.base import KnowsIfHeld, Lease, LetsReadersIn, Lock, RunsStatements, ShowsError
 from workloads.checked import checked_lease, checked_words, checked_yes
 from workloads.control import Control, State
 from workloads.options import ClientOptions
@@ -55,6 +55,7 @@ class LockSteps:
         self._ask: Callable[[str, int], Lease | None] = lock.acquire
         self._lease: Lease | None = None
         self._inner: list[Lease] = []
+        self._uncommitted: list[Op] = []
         self._lapses_ns = 0
         self._answered_ns = 0
 
@@ -178,6 +179,10 @@ class LockSteps:
         outcome = _outcome("release", released, error)
         op = Op("release", outcome, lease.key, self._section, invoke_ns, complete_ns)
         op.error = self._why(error) if outcome != "ok" else None
+        for step in self._uncommitted:
+            step.outcome, step.error = op.outcome, op.error
+            self._record(step)
+        self._uncommitted.clear()
         self._recorded(op)
         self._control.enter(State.RESTING, op.complete_ns)
         return op
@@ -196,12 +201,27 @@ class LockSteps:
         self._in_its_words = self._lock if isinstance(self._lock, ShowsError) else None
         self._opened_ns = monotonic_ns()
 
-    def step(self, f: str, call: Callable[[], int | None], result: str | None = None, **fields: Any) -> Op:
+    def run(self, statement: str, values: Sequence[str]) -> str | None:
+        """Run a statement in the transaction that holds the lock. Raises UsageError if the lock cannot."""
+        if not isinstance(self._lock, RunsStatements):
+            raise UsageError(f"{type(self._lock).__name__} has no `run`, so it keeps no data in its transaction")
+        return self._lock.run(self.held("run a statement"), statement, values)
+
+    def step(
+        self,
+        f: str,
+        call: Callable[[], int | None],
+        result: str | None = None,
+        *,
+        is_committed_by_release: bool = False,
+        **fields: Any,
+    ) -> Op:
         """Take a step of the workload inside the section: `call` does it.
 
         It is recorded as `ok`; as `fail` if the resource refused it (StaleAccessError); as `info` if it raised anything
         else, because then its outcome is unknown. `result`: the field of the record that keeps what `call` returned.
-        `fields`: further fields of the record.
+        `is_committed_by_release`: a step that succeeds is recorded with the release, and with its outcome. `fields`:
+        further fields of the record.
         """
         key = self.held(f).key
         outcome: Outcome = "ok"
@@ -217,8 +237,10 @@ class LockSteps:
         except Exception as caught:
             outcome, fields["error"] = "info", _in_words(caught)
         op = Op(f, outcome, key, self._section, invoke_ns, monotonic_ns(), **fields)
-        self._record(op)
-        return op
+        if is_committed_by_release and outcome == "ok":
+            self._uncommitted.append(op)
+            return op
+        return self._recorded(op)
 
     def _readers_acquire(self) -> Callable[[str, int], Lease | None]:
         if not isinstance(self._lock, LetsReadersIn):

@@ -10,6 +10,7 @@ A foreign lock is a folder with this file, its adapter and the pinned packages t
     shows = ["deadline"]                 # which of deadline, bounds, token its leases carry
     server = "postgres"                  # what its nodes run, if that is no descendant of Redis
     nodes = 1                            # how many it uses, if they are not the usual five
+    workload = "transaction-counter"     # what its clients do, if its transaction keeps their data
 
     [settings]                           # handed to the adapter when it opens, as `settings.manifest`
     retry_count = 10
@@ -20,8 +21,8 @@ A foreign lock is a folder with this file, its adapter and the pinned packages t
 `command = ["{installed}/node", "--jitless", "{folder}/adapter.mjs"]` replaces the command that the language would run.
 
 A variant is another folder with the same library in another configuration: `variant_of = "NAME"`, a summary of its own,
-the settings and reasons that differ, and `shows` if that differs. It has no adapter, and is installed with the lock
-that it varies.
+the settings and reasons that differ, and `shows` or `workload` if that differs. It has no adapter, and is installed
+with the lock that it varies.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Manifest:
     command: tuple[str, ...] = ()
     server: str | None = None
     nodes: int | None = None
+    workload: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     configured: Mapping[str, str] = field(default_factory=dict)
 
@@ -90,6 +92,7 @@ class Manifest:
 class _Common(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     summary: str
     shows: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    workload: str | None = None
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
     configured: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -154,6 +157,7 @@ def _whole(name: str, folder: Path, raw: _Whole, languages: tuple[str, ...]) -> 
         command=raw.command,
         server=raw.server,
         nodes=raw.nodes,
+        workload=raw.workload,
         settings=raw.settings,
         configured=raw.configured,
     )
@@ -178,6 +182,7 @@ def _variant(name: str, folder: Path, raw: _Variant, base: Manifest | None) -> M
         command=base.command,
         server=base.server,
         nodes=base.nodes,
+        workload=raw.workload or base.workload,
         settings=_overlaid(base.settings, raw.settings),
         configured={**base.configured, **raw.configured},
     )

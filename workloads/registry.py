@@ -149,6 +149,17 @@ def check_lets_readers_in(lock: str, lock_command: str | None) -> None:
         raise UsageError(f"--lock {lock} has no acquire_shared, so it cannot let readers in together")
 
 
+def check_runs_statements(lock: str, lock_command: str | None, workload: str) -> None:
+    """Raise UsageError for a lock that keeps no data in its transaction (`workloads.base`, `run`). A program that is
+    given as a command is told with each statement."""
+    factory, manifest = _python_factory(lock, lock_command), manifest_of(lock, lock_command)
+    if (factory and not hasattr(factory, "run")) or (manifest and manifest.workload != workload):
+        known = [each.name for each in foreign_locks() if each.workload == workload]
+        raise UsageError(
+            f"--lock {lock} keeps no data in a transaction, as --workload {workload} needs; choose {', '.join(known)}"
+        )
+
+
 def check_asks_nobody(lock: str, lock_command: str | None) -> None:
     """Raise UsageError for a Python lock that asks sentinels where the primary is (`ASKS_SENTINELS`)."""
     if getattr(_python_factory(lock, lock_command), "ASKS_SENTINELS", False):

@@ -71,8 +71,9 @@ class Workload:
     `inside`: what happens in a section. `checkers`: the checkers for its own kind of record, by name; a checker that is
     `ONLY_IF_NAMED` runs only for the workloads that name it. `excluded_checkers`: general checkers that do not apply.
     `fencings`: the values of `--fencing` that it knows. `guards_data`: whether it writes anything that could be lost.
-    `scripts`: the Lua scripts that its clients run in the resource. `readers`: the share of its sections whose client
-    comes as a reader (`workloads.base.LetsReadersIn`).
+    `scripts`: the Lua scripts that its clients run in the resource. `tables`: the SQL that makes the tables of its
+    data, if that is in the lock's own database (`workloads.base.RunsStatements`) and not in the resource. `readers`:
+    the share of its sections whose client comes as a reader (`workloads.base.LetsReadersIn`).
     """
 
     inside: ClassVar[type[Inside]] = Inside
@@ -81,6 +82,7 @@ class Workload:
     fencings: ClassVar[tuple[Fencing, ...]] = ("none",)
     guards_data: ClassVar[bool] = False
     scripts: ClassVar[tuple[str, ...]] = ()
+    tables: ClassVar[str | None] = None
     readers: ClassVar[float] = 0
 
     @property

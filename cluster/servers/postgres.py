@@ -16,12 +16,13 @@ from cluster.access import Login
 from cluster.address import Address, LinkKey, ProbeResult
 from cluster.at_once import at_once
 from cluster.persistence import Policy
-from cluster.postgres_messages import DATABASE, PostgresConnection, ask, query, read_reply, start_up
+from cluster.postgres_messages import DATABASE, PostgresConnection, Row, ask, query, read_reply, start_up
 from cluster.server import (
     OpenKeyEvents,
     OpenKeyReader,
     Place,
     ProbeLinks,
+    Query,
     ReadClock,
     ReadDenials,
     Server,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 DATA: Final = "data"
 """The folder of its data in the tree that set-up brings (`fencepost.setup.postgres`)."""
 _CLIENTS: Final = "client"
+_CLIENTS_DATABASE: Final = "locks"
 _MOST_CONNECTIONS: Final = 800
 _DIRECT_MS: Final = 500.0
 _VERSION: Final = re.compile(r"postgres \(PostgreSQL\) (\S+)")
@@ -70,6 +72,11 @@ def probe_links(
         is_known = known is not None and (names[key] in known or not result.refused)
         results[key] = result._replace(applied=names[key] in known if known is not None and is_known else None)
     return results
+
+
+def ask_as_clients(address: Address, sql: str, timeout_ms: float) -> list[Row]:
+    """In the database of the clients, as the harness."""
+    return ask(address, sql, timeout_ms, _CLIENTS_DATABASE)
 
 
 def _open(address: Address, name: str, timeout_ms: float) -> tuple[PostgresConnection | None, ProbeResult]:
@@ -117,6 +124,7 @@ class PostgresServer:
     write_errors: WriteErrors | None = None
     read_denials: ReadDenials | None = None
     decode: Decode | None = None
+    query: Query | None = ask_as_clients
     is_scriptable: bool = False
     takes_logins: bool = False
 
@@ -181,7 +189,7 @@ class PostgresServer:
         read_reply(connection)
 
     def url(self, host: str, port: int, password: str | None = None) -> str:
-        return f"postgresql://{_CLIENTS}@{host}:{port}/locks"
+        return f"postgresql://{_CLIENTS}@{host}:{port}/{_CLIENTS_DATABASE}"
 
 
 SERVER = PostgresServer()

@@ -22,6 +22,7 @@ from cluster.server import (
     OpenKeyReader,
     Place,
     ProbeLinks,
+    Query,
     ReadClock,
     ReadDenials,
     Refusal,
@@ -154,6 +155,7 @@ class RedisServer:
     data_files: DataFiles | None = KEPT
     write_errors: WriteErrors | None = WRITE_ERRORS
     read_denials: ReadDenials | None = read_denials
+    query: Query | None = None
     is_scriptable: bool = True
     takes_logins: bool = True
 

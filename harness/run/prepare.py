@@ -35,7 +35,14 @@ from nemesis.schedule import (
     parse_spec,
 )
 from workloads.kinds import find_workload
-from workloads.registry import check_asks_nobody, check_lets_readers_in, check_lock, check_renews, manifest_of
+from workloads.registry import (
+    check_asks_nobody,
+    check_lets_readers_in,
+    check_lock,
+    check_renews,
+    check_runs_statements,
+    manifest_of,
+)
 
 
 def prepare(config: RunConfig) -> Prepared:
@@ -70,17 +77,18 @@ def prepare_setup(config: RunConfig) -> Setup:
 
 
 def on_its_server(config: RunConfig) -> RunConfig:
-    """The configuration with the server and the number of nodes that the lock's manifest names, where the usual ones
-    were not replaced. Raises UsageError for another number."""
+    """The configuration with the server, the number of nodes and the workload that the lock's manifest names, and with
+    the persistence that the workload needs, where the usual ones were not replaced. Raises UsageError for what does not
+    fit."""
     manifest, usual = manifest_of(config.lock, config.lock_command), RunConfig(seed=0)
-    if manifest is None:
-        return config
-    if manifest.server and config.server == usual.server:
-        config = msgspec.structs.replace(config, server=manifest.server)
-    if manifest.nodes and config.nodes == usual.nodes:
-        config = msgspec.structs.replace(config, nodes=manifest.nodes)
-    if manifest.nodes and config.nodes != manifest.nodes:
+    for name in ("server", "nodes", "workload"):
+        if (wanted := getattr(manifest, name, None)) and getattr(config, name) == getattr(usual, name):
+            config = msgspec.structs.replace(config, **{name: wanted})
+    if manifest and manifest.nodes and config.nodes != manifest.nodes:
         raise UsageError(f"--nodes {config.nodes}: {config.lock} uses {manifest.nodes}; write --nodes {manifest.nodes}")
+    if find_workload(config.workload).tables is not None and config.persistence == usual.persistence:
+        config = msgspec.structs.replace(config, persistence=RESOURCE_POLICY)
+    config.check()
     return config
 
 
@@ -105,6 +113,8 @@ def check_input(config: RunConfig) -> None:
         check_renews(config.lock, config.lock_command)
     if find_workload(config.workload).readers:
         check_lets_readers_in(config.lock, config.lock_command)
+    if find_workload(config.workload).tables is not None:
+        check_runs_statements(config.lock, config.lock_command, config.workload)
     if config.replication != "sentinel":
         check_asks_nobody(config.lock, config.lock_command)
 
@@ -141,6 +151,8 @@ def _find_servers(config: RunConfig) -> tuple[ServerProgram, ServerProgram]:
             f"--persistence {config.persistence}: the server {program.name} does not offer it; choose one of "
             f"{', '.join(program.server.policies)}, or another --server"
         )
+    if find_workload(config.workload).tables is not None:
+        _check_keeps_data(config, program)
     if config.replication == "sentinel" and program.server.sentinel is None:
         raise UsageError(f"--replication sentinel: the server {program.name} has no sentinel; choose another --server")
     resource = find_server(config.resource_server, "--resource-server")
@@ -150,6 +162,21 @@ def _find_servers(config: RunConfig) -> tuple[ServerProgram, ServerProgram]:
             f"{RESOURCE_POLICY}, but {resource.name} does not; choose another one, like redis"
         )
     return program, resource
+
+
+def _check_keeps_data(config: RunConfig, program: ServerProgram) -> None:
+    """Raises UsageError unless the data of a workload can be in the lock's own database, and stay there."""
+    if program.server.query is None:
+        raise UsageError(
+            f"--workload {config.workload}: its data is in the lock's own database, and the server {program.name} is "
+            "none; choose a lock like postgres-transaction"
+        )
+    for option, value, wanted in (
+        ("--nodes", config.nodes, 1),
+        ("--persistence", config.persistence, RESOURCE_POLICY),
+    ):
+        if value != wanted:
+            raise UsageError(f"{option} {value}: --workload {config.workload} needs {option} {wanted}")
 
 
 def _with_disks(config: RunConfig, schedule: Schedule) -> RunConfig:

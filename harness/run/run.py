@@ -14,7 +14,7 @@ from typing import Protocol
 import hiredis
 
 from cluster.at_once import at_once
-from cluster.base import PROXY, RESOURCE, CalledOffError, NotInTimeError, RemovedError
+from cluster.base import PROXY, RESOURCE, CalledOffError, Cluster, NotInTimeError, RemovedError
 from cluster.lifetime import StateFolder
 from cluster.live_run import write_addresses
 from cluster.waiting import Patience
@@ -22,6 +22,7 @@ from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.files import NO_SPACE, disk_error
 from fencepost.history import HARNESS, ClientEnd, FaultEvent, Timeline
 from harness.run.clients import RESOURCE_TIMEOUT_MS, ClientSlot, start_all
+from harness.run.database import Database
 from harness.run.denials import read_denials
 from harness.run.environment import describe_environment
 from harness.run.fault_log import FaultLog
@@ -149,7 +150,7 @@ class ActiveRun:
             write_addresses(self._state, cluster)
             self._go_on()
             overhead = measure_overhead_us(cluster.nodes["n1"], cluster.links[config.client_names[0], "n1"].address)
-            self._resource = RedisResource(*cluster.resource.address, cluster.access.clients, RESOURCE_TIMEOUT_MS)
+            self._resource = self._open_resource(cluster)
             stack.callback(self._resource.close)
             log = stack.enter_context(folder.nemesis_log())
             self._faults = FaultLog(log.append, cluster.links, config.client_names)
@@ -172,6 +173,16 @@ class ActiveRun:
             self._watch = stack.enter_context(Watch([*servers, list(self.slots.values())]))
             stack.enter_context(pulse(folder.beats_log(HARNESS)))
             self._load(scenario)
+
+    def _open_resource(self, cluster: Cluster) -> RedisResource | Database:
+        """What keeps the data that the lock protects. Raises BrokenEnvironmentError."""
+        tables, query = find_workload(self.config.workload).tables, self._setup.spec.server.server.query
+        if tables is None or query is None:
+            return RedisResource(*cluster.resource.address, cluster.access.clients, RESOURCE_TIMEOUT_MS)
+        database = Database(query, cluster.nodes["n1"].address, RESOURCE_TIMEOUT_MS)
+        database.make(tables)
+        self._drained_at_ns = NEVER_NS
+        return database
 
     @property
     def world(self) -> World:

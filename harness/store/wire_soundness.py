@@ -121,7 +121,10 @@ def _writes(folder: RunFolder, run: Recorded, wire: Wire) -> None:
     """Of each write that the resource acknowledged, the request is there. (Where else a workload that is not known here
     writes is not known.)"""
     name = run.config.workload
-    if decoders_of(folder)[RESOURCE] is None or name not in workload_names() or not find_workload(name).guards_data:
+    if decoders_of(folder)[RESOURCE] is None or name not in workload_names():
+        return
+    workload = find_workload(name)
+    if not workload.guards_data or workload.tables is not None:
         return
     until_ns = _NEVER_NS if wire.ended_ns is None else wire.ended_ns
     foreign = {each.client for each in run.wire_gaps.foreign if each.node == RESOURCE}

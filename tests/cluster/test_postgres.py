@@ -17,6 +17,10 @@ from cluster.postgres_messages import PostgresConnection, ask
 from cluster.process_node import ProcessNode
 from cluster.process_tree import tree_of
 from cluster.programs import find_server
+from fencepost.history import Write
+from harness.run.database import Database
+from workloads.resource import encoded
+from workloads.sql_counter import TABLES, WRITE, SqlCounter
 
 pytestmark = pytest.mark.needs("lock:postgres-advisory")
 
@@ -83,3 +87,32 @@ def test_a_probe_sees_whether_the_node_had_the_session(node: ProcessNode) -> Non
 def test_an_error_is_raised_in_the_servers_words(node: ProcessNode) -> None:
     with session(node) as own, pytest.raises(OSError, match="42601"):
         own.ask("SELEC 1")
+
+
+def test_writes_of_a_key_are_numbered_in_the_order_of_their_commits(node: ProcessNode) -> None:
+    assert node.server.query is not None
+    database = Database(node.server.query, node.address, 5_000)
+    database.make(TABLES)
+    database.make(TABLES)
+    with session_of_a_client(node) as first, session_of_a_client(node) as other:
+        first.ask("BEGIN")
+        first.ask(written(1, "c1"))
+        other.send(written(2, "c2"))
+        assert database.accepted_since(0) == []
+        first.ask("COMMIT")
+        other.wait()
+    accepted = [(write.client, write.value) for write in database.accepted_since(0)]
+    assert accepted == [("c1", 1), ("c2", 2)]
+    assert database.accepted_since(1) == [Write("k1", 0, "c2", 1, 2)]
+    assert SqlCounter(database).final(["k1", "k2"]) == {"k1": 2, "k2": 0}
+
+
+def session_of_a_client(node: ProcessNode) -> PostgresConnection:
+    connection = PostgresConnection(node.address, 5_000, database="locks")
+    connection.wait()
+    return connection
+
+
+def written(value: int, client: str) -> str:
+    record = encoded(Write("k1", 0, client, 1, value)).decode()
+    return WRITE.replace("$1", "'k1'").replace("$2", str(value)).replace("$3", f"'{record}'")

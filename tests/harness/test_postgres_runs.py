@@ -1,4 +1,4 @@
-"""Whole runs of locks that a PostgreSQL session holds."""
+"""Whole runs of locks that a PostgreSQL session or its transaction holds."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from workloads.registry import foreign_locks
 
 pytestmark = pytest.mark.needs("lock:postgres-advisory")
 
+SERVER = ("--server", "postgres", "--nodes", "1", "--nemesis", "none")
 QUICKLY = ("--clients", "3", "--duration", "2s", "--recovery", "500ms", "--cluster", "process", "--least-sections", "1")
-CONTROL = Path(__file__).parents[1] / "toys" / "pooled_postgres.py"
+TOYS = Path(__file__).parents[1] / "toys"
 
 
 def advisory() -> Manifest:
@@ -27,6 +28,12 @@ def advisory() -> Manifest:
 def judged(folder: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
     code, _, err = runs.fencepost(folder, "test", *arguments, *QUICKLY)
     return code, json.loads((runs.only_run(folder) / "verdict.json").read_text()), err
+
+
+def command(toy: str) -> str:
+    lock = advisory()
+    path = f"PYTHONPATH={half('python')}:{lock.source}"
+    return f"env {path} {installed_folder(lock) / 'bin/python'} {TOYS / toy}"
 
 
 @pytest.mark.parametrize("lock", ["postgres-advisory", "postgres-row"])
@@ -39,13 +46,26 @@ def test_a_lock_brings_its_own_server_and_what_that_does_not_record_is_said(tmp_
 
 
 def test_a_pool_that_resets_the_session_is_caught(tmp_path: Path) -> None:
-    lock = advisory()
-    path = f"PYTHONPATH={half('python')}:{lock.source}"
-    command = f"env {path} {installed_folder(lock) / 'bin/python'} {CONTROL}"
-    server = ("--server", "postgres", "--nodes", "1", "--nemesis", "none")
-    code, verdict, err = judged(tmp_path, "--lock-command", command, *server)
+    code, verdict, err = judged(tmp_path, "--lock-command", command("pooled_postgres.py"), *SERVER)
     assert code == 1, err
     assert ("overlap", "lock") in {(finding["kind"], finding["blame"]) for finding in verdict["findings"]}
+
+
+def test_data_in_the_locks_own_transaction_are_counted_where_the_lock_is(tmp_path: Path) -> None:
+    code, verdict, err = judged(tmp_path, "--lock", "postgres-transaction", "--nemesis", "none")
+    assert (code, verdict["findings"]) == (0, []), err
+    figures = verdict["figures"]["counter"]
+    assert figures["final"]["k1"] == figures["accepted"] == figures["acknowledged"] > 0
+    config = json.loads((runs.only_run(tmp_path) / "config.json").read_text())
+    assert (config["workload"], config["persistence"]) == ("transaction-counter", "aof-always")
+
+
+def test_data_in_another_transaction_than_the_lock_are_lost_and_the_lock_is_blamed(tmp_path: Path) -> None:
+    lock = ("--lock-command", command("data_in_another_transaction.py"), "--workload", "transaction-counter")
+    code, verdict, err = judged(tmp_path, *lock, *SERVER)
+    assert code == 1, err
+    found = {(finding["kind"], finding["blame"]) for finding in verdict["findings"]}
+    assert {("overlap", "lock"), ("lost-update", "lock")} <= found
 
 
 @pytest.mark.parametrize(
@@ -57,6 +77,11 @@ def test_a_pool_that_resets_the_session_is_caught(tmp_path: Path) -> None:
         (("--lock", "postgres-advisory", "--cluster", "docker"), "--cluster docker: postgres reads files beside"),
         (("--lock", "postgres-advisory", "--nemesis", "clock"), "clock"),
         (("--lock", "postgres-advisory", "--persistence", "rdb"), "--persistence rdb: the server postgres"),
+        (("--lock", "postgres-advisory", "--workload", "transaction-counter"), "choose postgres-transaction"),
+        (("--workload", "transaction-counter", "--lock", "redlock"), "choose postgres-transaction"),
+        (("--lock-command", "cat", "--workload", "transaction-counter"), "the server redis is none"),
+        (("--lock", "postgres-transaction", "--fencing", "all"), "--fencing all means nothing to --workload transac"),
+        (("--lock", "postgres-transaction", "--reenter", "1"), "--reenter means nothing to --workload transaction-"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:

@@ -7,6 +7,7 @@ the harm done by a holder whose lease has expired is what is being measured.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 from fencepost.errors import UsageError
 from fencepost.history import Op, Write
@@ -22,10 +23,15 @@ from workloads.workload import Workload
 class CounterSteps(TokenSteps):
     """Keeps the value that was read."""
 
+    is_committed_by_release: ClassVar[bool] = False
+
     def __init__(self, lock: LockSteps, resource: Resource) -> None:
         super().__init__(lock, resource)
         self._value: int | None = None
-        self.counter: Counter = RedisCounter(resource)
+        self.counter = self.open_counter()
+
+    def open_counter(self) -> Counter:
+        return RedisCounter(self.resource)
 
     def read(self) -> Op:
         """Read the key's counter, with the token if reads carry one."""
@@ -49,6 +55,7 @@ class CounterSteps(TokenSteps):
         return lock.step(
             "write",
             lambda: self.counter.write(new, check=self._fencing != "none"),
+            is_committed_by_release=self.is_committed_by_release,
             value=new.value,
             token=self._token,
             token_source=self._source,

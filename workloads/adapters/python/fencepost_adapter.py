@@ -275,6 +275,8 @@ def call(adapter: Any, request: dict[str, Any]) -> Any:
         return adapter.release(request["key"], _value(request))
     if verb == "held":
         return adapter.held(request["key"], _value(request))
+    if verb == "run" and hasattr(adapter, "run"):
+        return adapter.run(request["key"], _value(request), request["statement"], request["values"])
     return ok() if verb == "close" else fail("this adapter does not support " + verb)
 
 

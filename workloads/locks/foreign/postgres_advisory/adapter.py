@@ -1,8 +1,9 @@
-"""Locks of PostgreSQL that a session holds, over psycopg. `lock` in [settings] says which.
+"""Locks of PostgreSQL that a session or its transaction holds, over psycopg. `lock` in [settings] says which.
 
 `advisory`: `pg_try_advisory_lock(hashtext(key))`, held until `pg_advisory_unlock`. `row`: `SELECT … FOR UPDATE NOWAIT`
 in a transaction that stays open, held until it ends. Its version is counted on a second connection while the row is
-locked: counted in the same transaction it would be taken back when that is lost, and granted twice.
+locked: counted in the same transaction it would be taken back when that is lost, and granted twice. `transaction`:
+`pg_try_advisory_xact_lock(hashtext(key))`, held until its transaction ends, in which the client's data is written, too.
 
 The session ends with the first error. The value of a lease names the session in which it was granted, and a release in
 any other one answers that the lock is no longer held.
@@ -134,7 +135,33 @@ class Advisory(HeldBySession):
         return ok()
 
 
-class Row(HeldBySession):
+class HeldByTransaction(HeldBySession):
+    def release(self, key: str, value: str) -> Answer:
+        del key
+        if not self._is_of(value):
+            return fail("the session has ended")
+        self._lock.ask("COMMIT")  # after an error in the transaction the session is closed, so this never rolls back
+        return ok()
+
+
+class Transaction(HeldByTransaction):
+    def acquire(self, key: str, ttl_ms: int) -> Answer:
+        del ttl_ms
+        self._lock.ask("BEGIN")
+        if self._lock.ask("SELECT pg_try_advisory_xact_lock(hashtext($1))", key) != b"t":
+            self._lock.ask("ROLLBACK")
+            return fail("pg_try_advisory_xact_lock returned false")
+        return ok(value=self._lock.name, open_ended=True)
+
+    def run(self, key: str, value: str, statement: str, values: "list[str]") -> Answer:
+        del key
+        if not self._is_of(value):
+            return fail("the session has ended")
+        result = self._lock.ask(statement, *values)
+        return ok(result=None if result is None else result.decode())
+
+
+class Row(HeldByTransaction):
     def __init__(self, nodes: Nodes, settings: Settings) -> None:
         super().__init__(nodes, settings)
         self._count = Session(nodes[0]["url"])
@@ -164,15 +191,8 @@ class Row(HeldBySession):
             raise
         return ok(value=self._lock.name, token=int(token), open_ended=True)
 
-    def release(self, key: str, value: str) -> Answer:
-        del key
-        if not self._is_of(value):
-            return fail("the session has ended")
-        self._lock.ask("COMMIT")
-        return ok()
 
-
-LOCKS = {"advisory": Advisory, "row": Row}
+LOCKS = {"advisory": Advisory, "row": Row, "transaction": Transaction}
 
 if __name__ == "__main__":
     serve(lambda nodes, settings: LOCKS[settings["manifest"]["lock"]](nodes, settings))
