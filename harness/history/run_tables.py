@@ -9,12 +9,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from fencepost.history import ClientEnd, Denied, FaultEvent, KeyEvent, Timeline
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
 from harness.history.key_holdings import Watched
 from harness.history.lags import Lags
+from harness.history.open_ended import granted_open_ended
 from harness.history.wrong_clocks import WrongClocks
 from workloads.kinds import find_workload
 
@@ -101,6 +103,8 @@ class RunTables:
 
     wire: Callable[[], WireRecord | None] = field(default=lambda: None)
     """Reads what went over the links; None where that is not on record."""
+    connections: Callable[[], pa.Table | None] = field(default=lambda: None)
+    """Reads the connections of the links, as in `harness.store.wire`; None where they are not on record."""
     key_events: Callable[[], Iterable[KeyEvent]] = field(default=lambda: ())
     """Reads what the witness saw."""
 
@@ -111,9 +115,8 @@ class RunTables:
     @cached_property
     def is_open_ended(self) -> bool:
         """Whether the lock promised no time with any of its grants."""
-        granted = self.ops[((self.ops["f"] == "acquire") & (self.ops["outcome"] == "ok")).to_numpy(np.bool_)]
-        told = ("validity_ms", "granted_ms", "deadline_ns")
-        return bool(len(granted)) and all(bool(granted[name].isna().all()) for name in told if name in granted)
+        granted = ((self.ops["f"] == "acquire") & (self.ops["outcome"] == "ok")).to_numpy(np.bool_)
+        return bool(granted.any() and (granted_open_ended(self.ops) == granted).all())
 
     @cached_property
     def lease_ms(self) -> float:

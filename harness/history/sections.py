@@ -47,6 +47,7 @@ from harness.history.groups import (
     width_of,
 )
 from harness.history.lapses import find_lapses
+from harness.history.open_ended import granted_open_ended
 from harness.history.parts import by_lives
 
 ENDED: Final = ("release", "killed", "open")
@@ -318,9 +319,7 @@ def _vouched(ops: pd.DataFrame, ids: _Ids, at: Ints, earliest: Ints, latest: Int
 
 def _open_ended_releases(ops: pd.DataFrame, ids: _Ids) -> Bools:
     """Which rows release a lease for which no time was promised."""
-    is_grant = ((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy(np.bool_)
-    for told in ("validity_ms", "granted_ms", "deadline_ns"):
-        is_grant = is_grant & ops[told].isna().to_numpy(np.bool_)
+    is_grant = granted_open_ended(ops)
     if not is_grant.any():
         return is_grant
     is_release = (ops["f"] == "release").to_numpy(np.bool_)

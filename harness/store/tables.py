@@ -32,7 +32,7 @@ from harness.store.run_folder import RunFolder, client_logs
 from harness.store.seal import check_seal
 from harness.store.shapes import PIECE_BYTES, ColumnDecoder
 from harness.store.soundness import check_soundness
-from harness.store.wire_folder import link_traffic, wire_gaps, wire_record
+from harness.store.wire_folder import connections_of, link_traffic, wire_gaps, wire_record
 
 _NEVER_NS: Final = 2**62
 OnOps = Callable[[pd.DataFrame], object]
@@ -46,7 +46,7 @@ def load_recorded(folder: RunFolder, *, is_over: bool = True, on_ops: OnOps = la
     known, when it is not known yet whether they are to be believed. Raises UsageError for a folder that was damaged.
     """
     if not is_over:  # what went over the links is on record as a whole when it is over
-        return replace(_load(folder, (), on_ops), wire=lambda: None)
+        return replace(_load(folder, (), on_ops), wire=lambda: None, connections=lambda: None)
     manifest = folder.read_manifest(RunManifest)
     if manifest is not None:
         run = _load_while_checked(folder, manifest, on_ops)
@@ -114,6 +114,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         final_values=folder.read_final(),
         traffic=link_traffic(folder, config, timeline.start_ns),
         wire=partial(wire_record, folder, config),
+        connections=partial(connections_of, folder),
         key_events=folder.read_nodes,
         watched=_read_watched(folder),
         unwatchable=_unwatchable(environment),

@@ -98,9 +98,8 @@ def link_traffic(folder: RunFolder, config: RunConfig, start_ns: int) -> tuple[L
 def wire_gaps(folder: RunFolder, config: RunConfig) -> WireGaps:
     """What of the clients' links is not on record, though the run recorded them. Raises UsageError for damaged
     files."""
-    if kind_of(folder.path / CONNECTIONS) is None:
+    if (table := connections_of(folder)) is None:
         return WireGaps()
-    table = _read_table(folder.path / CONNECTIONS, CONNECTIONS_SCHEMA)
     columns = (table[name].to_pylist() for name in ("client", "node", "not_understood_bytes"))
     foreign: Counter[LinkKey] = Counter()
     for client, node, number in zip(*columns, strict=True):
@@ -111,6 +110,12 @@ def wire_gaps(folder: RunFolder, config: RunConfig) -> WireGaps:
     return WireGaps(
         ended_ns(table), tuple(ForeignBytes(*link, named[link[1]], number) for link, number in sorted(foreign.items()))
     )
+
+
+def connections_of(folder: RunFolder) -> pa.Table | None:
+    """The table of connections; None where it is not there. Raises UsageError for a damaged file."""
+    there = kind_of(folder.path / CONNECTIONS) is not None
+    return _read_table(folder.path / CONNECTIONS, CONNECTIONS_SCHEMA) if there else None
 
 
 def wire_record(folder: RunFolder, config: RunConfig) -> WireRecord | None:

@@ -51,6 +51,14 @@ def test_a_pool_that_resets_the_session_is_caught(tmp_path: Path) -> None:
     assert ("overlap", "lock") in {(finding["kind"], finding["blame"]) for finding in verdict["findings"]}
 
 
+def test_a_lock_that_connects_anew_in_silence_is_caught_and_its_ended_session_named(tmp_path: Path) -> None:
+    lock = ("--lock-command", command("reconnecting_postgres.py"), *SERVER[:4], "--hold", "900ms")
+    crashes = "crash:targets=n1,restart-delay=0,interval=1s"
+    code, verdict, err = judged(tmp_path, *lock, "--nemesis", crashes, "--duration", "5s")
+    assert code == 1, err
+    assert ("ended-session-vouched", "lock") in {(found["kind"], found["blame"]) for found in verdict["findings"]}
+
+
 def test_data_in_the_locks_own_transaction_are_counted_where_the_lock_is(tmp_path: Path) -> None:
     code, verdict, err = judged(tmp_path, "--lock", "postgres-transaction", "--nemesis", "none")
     assert (code, verdict["findings"]) == (0, []), err

@@ -1,0 +1,98 @@
+"""A lock that vouches for a session that had ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from harness.checkers.ended_sessions import check
+from harness.history.recorded import Recorded
+from harness.history.run_tables import WireGaps
+from harness.store.wire import CONNECTIONS_SCHEMA
+from harness.verdict import Finding
+from tests.judge.histories import History, ms
+
+
+def run_of(
+    f: str = "release", outcome: str = "ok", *connections: dict[str, Any], ended: float | None = None
+) -> Recorded:
+    """A section from 10 to 50 without a time limit, and an answer from 50 to 60."""
+    history = History().op("c1", "acquire", "ok", 1, 5, 10).op("c1", f, outcome, 1, 50, 60)
+    return replace(history.recorded(), connections=lambda: table(*connections), wire_gaps=gaps(ended))
+
+
+def gaps(ended: float | None) -> WireGaps:
+    return WireGaps(None if ended is None else ms(ended), ())
+
+
+def table(*connections: dict[str, Any]) -> pa.Table:
+    usual = dict.fromkeys(CONNECTIONS_SCHEMA.names, 0) | {"client": "c1", "node": "n1", "by": "client"}
+    usual |= {"is_reached": True, "client_closed_ns": None, "node_closed_ns": None}
+    rows = [usual | {"connection": number} | own for number, own in enumerate(connections)]
+    return pa.Table.from_pylist(rows, CONNECTIONS_SCHEMA)
+
+
+def connection(opened: float, *, client: float | None = None, node: float | None = None, **more: Any) -> dict[str, Any]:
+    closed = {f"{side}_closed_ns": None if at is None else ms(at) for side, at in (("client", client), ("node", node))}
+    return {"opened_ns": ms(opened), **closed, **more}
+
+
+def blamed(run: Recorded) -> list[Finding]:
+    return list(check(run).findings)
+
+
+NEW = connection(45)
+
+
+@pytest.mark.parametrize("closed", [{"client": 40}, {"node": 40}, {"client": 45, "node": 40}])
+def test_a_release_that_says_yes_after_the_connection_was_closed_is_the_locks_fault(closed: dict[str, float]) -> None:
+    (found,) = blamed(run_of("release", "ok", connection(1, **closed), NEW))
+    assert (found.kind, found.blame, found.promise, found.count) == ("ended-session-vouched", "lock", "lease", 1)
+    assert (found.examples[0]["ended_ms"], found.examples[0]["at_ms"]) == (40, 50)
+
+
+@pytest.mark.parametrize("f", ["held", "extend"])
+def test_a_yes_that_may_come_out_of_memory_counts_only_if_the_client_itself_had_closed(f: str) -> None:
+    assert blamed(run_of(f, "ok", connection(1, client=40), NEW))
+    assert not blamed(run_of(f, "ok", connection(1, node=40), NEW)), "the client need not know yet"
+
+
+@pytest.mark.parametrize("outcome", ["fail", "info"])
+def test_a_lock_that_does_not_say_yes_is_not_blamed(outcome: str) -> None:
+    assert not blamed(run_of("release", outcome, connection(1, client=40, node=40), NEW))
+
+
+@pytest.mark.parametrize(
+    "connections",
+    [
+        (connection(1),),
+        (connection(1, node=55),),
+        (connection(1, client=40), connection(2)),
+        (connection(1, client=4), NEW),
+        (connection(1, client=40, client_name="c2"), NEW),
+        (),
+    ],
+    ids=["open", "closed while it answered", "one of two is open", "closed before the grant", "another's", "none"],
+)
+def test_a_session_that_may_still_be_open_blames_no_lock(connections: tuple[dict[str, Any], ...]) -> None:
+    named = [{("client" if key == "client_name" else key): value for key, value in one.items()} for one in connections]
+    assert not blamed(run_of("release", "ok", *named))
+
+
+def test_a_connection_that_reached_no_node_holds_no_lock() -> None:
+    assert blamed(run_of("release", "ok", connection(1, client=40), connection(3, is_reached=False), NEW))
+
+
+def test_nothing_is_said_after_the_record_of_the_links_ended_or_without_one() -> None:
+    assert not blamed(run_of("release", "ok", connection(1, client=40), NEW, ended=45))
+    without = replace(run_of("release", "ok", connection(1, client=40)), connections=lambda: None)
+    assert check(without).figures is None
+
+
+def test_a_lock_that_promised_a_time_is_judged_by_that() -> None:
+    history = History().op("c1", "acquire", "ok", 1, 5, 10, validity_ms=100).op("c1", "release", "ok", 1, 50, 60)
+    run = replace(history.recorded(), connections=lambda: table(connection(1, client=40)))
+    assert check(run).figures is None
