@@ -12,8 +12,9 @@ PID namespace when its init ends, so it is enough that the init ends:
 - the process that started the launcher ends: it held the only write end of the pipe ORDERS, and both watch for its
   closing.
 
-Root needs no user namespace. Everybody else gets one in which the own user and group keep their numbers. The network
-namespace has a loopback interface and nothing else; mounts made inside are not seen outside and vanish with it.
+Root needs no user namespace. Everybody else gets one in which the own user and group keep their numbers. There the
+command may make further network namespaces, as root's may; it says whether what it starts may. The network namespace has
+a loopback interface and nothing else; mounts made inside are not seen outside and vanish with it.
 
 One JSON line on STATUS reports the result, before the command starts: `{"type":"entered","init":PID}` or
 `{"type":"refused","what":"…"}` (then the exit status is 125). Without a command this is all that happens: a trial.
@@ -37,6 +38,10 @@ REFUSED: Final = 125
 
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
 _ISOLATED: Final = _CLONE_NEWNS | _CLONE_NEWPID | _CLONE_NEWNET
+_CAPABILITIES: Final = sum(1 << number for number in (12, 13, 21))
+"""CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN."""
+_CAPABILITY_VERSION: Final = 0x20080522
+_PR_CAP_AMBIENT, _AMBIENT_RAISE, _AMBIENT_CLEAR = 47, 2, 4
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
 _PR_SET_PDEATHSIG: Final = 1
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
@@ -58,6 +63,22 @@ def unshare() -> None:
     _write("/proc/self/uid_map", f"{uid} {uid} 1")
     _write("/proc/self/gid_map", f"{gid} {gid} 1")
     return None
+
+
+def pass_on_capabilities() -> None:
+    """What this thread starts from now on may make network namespaces, as it may itself. Raises OSError."""
+    header, sets = struct.pack("Ii", _CAPABILITY_VERSION, 0), ctypes.create_string_buffer(24)
+    _call("capget", header, sets)
+    effective, permitted, inheritable, *rest = struct.unpack("6I", sets.raw)
+    _call("capset", header, struct.pack("6I", effective, permitted, inheritable | (_CAPABILITIES & permitted), *rest))
+    for number in range(32):
+        if _CAPABILITIES & permitted & 1 << number:
+            _call("prctl", _PR_CAP_AMBIENT, _AMBIENT_RAISE, number, 0, 0)
+
+
+def keep_capabilities() -> None:
+    """What this thread starts from now on gets none of its capabilities. Raises OSError."""
+    _call("prctl", _PR_CAP_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)
 
 
 def raise_loopback() -> None:
@@ -134,6 +155,8 @@ def _init(orders: int, status: int, launcher: int, command: Sequence[str]) -> in
         signal.set_wakeup_fd(-1)
         for number in (*_STOPPING, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
+        if os.geteuid() != 0:  # root keeps them
+            pass_on_capabilities()
         os.execv(command[0], list(command))  # noqa: S606
     os.close(status)
     while True:

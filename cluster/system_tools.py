@@ -1,4 +1,4 @@
-"""Tools of the system that make and mount disks."""
+"""Tools of the system that make and mount disks, and networks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from pathlib import Path
 from fencepost.errors import BrokenEnvironmentError
 
 _ROOTS_PATH = ("/usr/sbin", "/sbin")
-_PACKAGES = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mount": "mount", "umount": "mount"}
+_PACKAGES = {
+    "mkfs.ext4": "e2fsprogs",
+    "mkfs.xfs": "xfsprogs",
+    "mount": "mount",
+    "umount": "mount",
+    "ip": "iproute2",
+    "iptables-restore": "iptables",
+}
 
 
 def find_tool(name: str) -> Path:

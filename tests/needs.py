@@ -104,6 +104,13 @@ def _freezer() -> str:
     )
 
 
+def _members() -> str:
+    if refused := sandbox.why_not():
+        return refused
+    missing = [program for program in ("ip", "iptables-restore") if not shutil.which(program)]
+    return f"no {' and no '.join(missing)} on PATH" if missing else ""
+
+
 _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "sandbox": lambda: sandbox.why_not() or "",
     "engine": _engine,
@@ -111,6 +118,7 @@ _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "clock": _clock,
     "ext4": _disks("ext4"),
     "freezer": _freezer,
+    "members": _members,
     "mounts": _mounts,
     "networks": _networks,
     "xfs": _disks("xfs"),

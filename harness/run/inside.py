@@ -12,6 +12,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
+from cluster.namespaces import keep_capabilities
 from fencepost.boundary import unexpected
 from fencepost.errors import FencepostError
 from fencepost.fresh import is_complete
@@ -73,6 +74,8 @@ class WayOut:
 
 def main(kind: type[J], play: Callable[[J, WayOut], None]) -> None:
     """Read a job from the pipe that is named first on the command line, play it, and report to the second one."""
+    if os.geteuid() != 0:
+        keep_capabilities()
     orders, inside = os.fdopen(int(sys.argv[-2]), "rb"), WayOut(int(sys.argv[-1]))
     is_complete()
     job = decode(orders.readline(), kind)
