@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cluster.access import Access
+    from cluster.member_network import MemberNetwork
     from cluster.server import KeyReader, Refusal, Server
     from cluster.wall_clock import ClockAhead, ClockSetting
 
@@ -289,6 +290,11 @@ class Cluster(Protocol):
     @property
     def addresses(self) -> Mapping[str, Address]:
         """Where all servers listen, by name; once it was started."""
+        ...
+
+    @property
+    def members(self) -> MemberNetwork | None:
+        """What joins the nodes if they are the members of one group, and cuts them from each other."""
         ...
 
     @property

@@ -21,6 +21,7 @@ from cluster.base import PROXY, RESOURCE, CalledOff, CalledOffError, Condition, 
 from cluster.disk import Disk, disk_facts, make_disks, remove_disks
 from cluster.lifetime import StateFolder
 from cluster.links import make_links
+from cluster.member_network import MemberNetwork
 from cluster.owner import Owner
 from cluster.ports import Ports
 from cluster.server import KeyReader, ProbeLinks
@@ -31,6 +32,7 @@ from cluster.waiting import VERB_LIMIT_S, Patience
 from cluster.wall_clock import WallClock
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.files import NO_SPACE, disk_error
+from fencepost.text import listed
 
 _CLOCKS_FOLDER = "clocks"
 _PROXY_FOLDER = "proxy"
@@ -39,6 +41,7 @@ WIRE_VARIABLE = "FENCEPOST_WIRE"
 """Tells Toxiproxy the folder for its record."""
 MOST_BYTES = 512 << 20
 """How large the record of what goes over the links may become: 2 million requests or more."""
+_SERVES_MS = 1_000.0
 
 
 N = TypeVar("N", bound=ServerNode)
@@ -107,6 +110,10 @@ class BaseCluster(ABC, Generic[N]):
         return self._addresses()
 
     @property
+    def members(self) -> MemberNetwork | None:
+        return None
+
+    @property
     def access(self) -> Access:
         return self._spec.access
 
@@ -129,6 +136,7 @@ class BaseCluster(ABC, Generic[N]):
             self._links = make_links(self._proxy(), spec.link_keys, addresses, self._ports)
             self._links |= make_links(self._proxy(), spec.member_link_keys, addresses, self._member_ports())
             self._replicate()
+            self._await_group()
             self._environment = self._describe(facts)
         except BaseException as error:
             try:
@@ -254,6 +262,27 @@ class BaseCluster(ABC, Generic[N]):
             self._go_on()
             replication.watch(self.sentinels.values(), primary, len(replicas), self._patience)
 
+    def _await_group(self) -> None:
+        """Until a write succeeds through each member, if the nodes are one group."""
+        if (group := self._spec.group) is None:
+            return
+        self._go_on()
+        waiting = [
+            partial(
+                self._patience.becomes_true,
+                partial(group.serves, node.address, _SERVES_MS),
+                f"a write through {node.name}",
+                within_s=group.forms_within_s,
+                every_s=0.02,
+            )
+            for node in self.nodes.values()
+        ]
+        late = [name for name, serves in zip(self.nodes, at_once(waiting), strict=True) if not serves]
+        if late:
+            raise BrokenEnvironmentError(
+                f"no write through {listed(late)} succeeds within {group.forms_within_s:g} s of the start; see logs/"
+            )
+
     def _make_clocks(self) -> None:
         """Give each node its clock, if clocks are asked for."""
         if (library := self._spec.clock_library) is not None:
@@ -284,6 +313,7 @@ class BaseCluster(ABC, Generic[N]):
             "servers_run_as": str(self._owner),
             "clocks": self._spec.clock_library is not None,
             "replication": self._spec.replication,
+            "group": self._spec.group is not None,
             "key_events": self._spec.server.server.key_events is not None,
             "wire": self._wire is not None,
             "addresses": {name: str(address) for name, address in self._addresses().items()},

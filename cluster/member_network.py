@@ -96,10 +96,9 @@ class MemberNetwork:
     def close(self) -> None:
         """Let go of everything, and remove the bridge. Never raises."""
         if self._spaces:
-            with self._changing:
-                # The namespaces go with their members, and the rest with them.
-                with suppress(OSError, BrokenEnvironmentError):
-                    self._ip(f"link del {_BRIDGE}", *(f"link del {_BRIDGE}-{name}" for name in self._spaces))
+            # The namespaces go with their members, and the rest with them.
+            with self._changing, suppress(OSError, BrokenEnvironmentError):
+                self._ip(f"link del {_BRIDGE}", *(f"link del {_BRIDGE}-{name}" for name in self._spaces))
         self._spaces.clear()
         self._held.close()
 

@@ -13,8 +13,8 @@ PID namespace when its init ends, so it is enough that the init ends:
   closing.
 
 Root needs no user namespace. Everybody else gets one in which the own user and group keep their numbers. There the
-command may make further network namespaces, as root's may; it says whether what it starts may. The network namespace has
-a loopback interface and nothing else; mounts made inside are not seen outside and vanish with it.
+command may make further network namespaces, as root's may; it says whether what it starts may. The network namespace
+has a loopback interface and nothing else; mounts made inside are not seen outside and vanish with it.
 
 One JSON line on STATUS reports the result, before the command starts: `{"type":"entered","init":PID}` or
 `{"type":"refused","what":"…"}` (then the exit status is 125). Without a command this is all that happens: a trial.

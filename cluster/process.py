@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import Popen
@@ -15,6 +15,7 @@ from cluster.base import LOOPBACK
 from cluster.base_cluster import WIRE_VARIABLE, BaseCluster
 from cluster.children import end_child, look_at_child, spawn
 from cluster.lifetime import StateFolder
+from cluster.member_network import MemberNetwork
 from cluster.ports import Ports, ephemeral_range
 from cluster.process_node import ProcessNode
 from cluster.server_node import Seen
@@ -30,7 +31,12 @@ class ProcessCluster(BaseCluster[ProcessNode]):
     def __init__(self, spec: ClusterSpec, state: StateFolder, log_dir: Path, wire: Path | None = None) -> None:
         self._folder = state.path / "process"
         self._proxy_process: Popen[bytes] | None = None
+        self._network = MemberNetwork(spec.nodes, state.path) if spec.group else None
         super().__init__(spec, state, log_dir, wire)
+
+    @property
+    def members(self) -> MemberNetwork | None:
+        return self._network
 
     def _make_node(self, name: str) -> ProcessNode:
         return ProcessNode(
@@ -43,14 +49,16 @@ class ProcessCluster(BaseCluster[ProcessNode]):
             self._owner,
             self._state.environment,
             self._patience,
+            self._network if name in self._spec.nodes else None,
         )
 
     def _start_servers(self) -> Mapping[str, object]:
         """All processes are spawned before the first of them is waited for."""
         disks = self._make_disks()
         self._go_on()
-        servers = list(self._servers.values())
-        for server, port in zip(servers, self._ports.take(len(servers)), strict=True):
+        servers, members = list(self._servers.values()), self._open_network()
+        alone = [server for server in servers if server.name not in members]
+        for server, port in zip(alone, self._ports.take(len(alone)), strict=True):
             server.claim(Address(LOOPBACK, port))
         with ThreadPoolExecutor(len(servers)) as pool:
             starting = [pool.submit(server.start_first, self._ports) for server in servers]
@@ -66,6 +74,15 @@ class ProcessCluster(BaseCluster[ProcessNode]):
             "ephemeral_ports": f"{low}-{high}",
             **disks,
         }
+
+    def _open_network(self) -> Collection[str]:
+        """The network of the group, if the nodes are one; who its members are."""
+        if self._network is None or (group := self._spec.group) is None:
+            return ()
+        self._network.open()
+        for name, host in self._network.hosts.items():
+            self._servers[name].claim(Address(host, group.port))
+        return self._network.hosts
 
     def _member_ports(self) -> Ports:
         return self._ports
@@ -92,4 +109,6 @@ class ProcessCluster(BaseCluster[ProcessNode]):
         process, self._proxy_process = self._proxy_process, None
         if process is not None:
             end_child(process)
+        if self._network is not None:
+            self._network.close()
         shutil.rmtree(self._folder, ignore_errors=True)

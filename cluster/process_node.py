@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from subprocess import Popen
 
@@ -13,6 +14,7 @@ from cluster.address import Address
 from cluster.children import continue_child, end_child, is_stopped, look_at_child, spawn, stop_child
 from cluster.data_files import FolderStorage
 from cluster.disk import Disk
+from cluster.member_network import MemberNetwork
 from cluster.owner import Owner
 from cluster.persistence import Policy
 from cluster.ports import Ports, PortTakenError, is_listening
@@ -40,7 +42,9 @@ class ProcessNode(ServerNode):
         owner: Owner,
         environment: Mapping[str, str],
         patience: Patience = ENDLESS,
+        network: MemberNetwork | None = None,
     ) -> None:
+        """`network`: that of its group, of which it is a member."""
         super().__init__(name, program.server, policy, patience)
         self._access = access
         self._owner = owner
@@ -48,6 +52,7 @@ class ProcessNode(ServerNode):
         self._folder = folder
         self._log = log
         self._environment = environment
+        self._network = network
         self._address: Address | None = None
         self._process: Popen[bytes] | None = None
         self._log_began = 0
@@ -103,22 +108,25 @@ class ProcessNode(ServerNode):
                 path.write_bytes(content)
                 self._owner.take(path)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        arguments = self._server.arguments(Place(*self.address, ".", self._policy, self._access))
+        members = {} if self._network is None else self._network.hosts
+        place = Place(*self.address, ".", self._policy, self._access, self._name, members)
+        arguments = self._server.arguments(place)
         self._log_began = self._log.stat().st_size if self._log.exists() else 0
         program, owner = self._program.path, self._owner
         if self._server.needs_tree:
             server_tree.plant(program, self._folder, owner)
             program, arguments = server_tree.command(program, self._folder, arguments, owner)
             owner = Owner(os.geteuid(), os.getegid())  # what becomes the owner is the last to start
-        self._process = spawn(
-            program,
-            arguments,
-            owner=owner,
-            folder=self._folder,
-            log=self._log,
-            environment=self._environment,
-            files=None if self._clock is None else self._clock.files,
-        )
+        with nullcontext() if self._network is None else self._network.inside(self._name):
+            self._process = spawn(
+                program,
+                arguments,
+                owner=owner,
+                folder=self._folder,
+                log=self._log,
+                environment=self._environment,
+                files=None if self._clock is None else self._clock.files,
+            )
 
     def _freeze(self) -> bool:
         return stop_child(self._started())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 from cluster.access import Access, Login
@@ -38,13 +39,33 @@ class Place(NamedTuple):
     """Where and how a server runs. `host` and `port`: where it listens; the host is 0.0.0.0 in a container, whose
     network lets nobody else in. `folder`: where its data go, as the server sees it: its working
     directory, or a path. `access`: who may
-    talk to it."""
+    talk to it. `name`: its own. `members`: where each member of its group is, by name; empty without a group."""
 
     host: str
     port: int
     folder: str
     policy: Policy
     access: Access
+    name: str = ""
+    members: Mapping[str, str] = MappingProxyType({})
+
+
+class Group(NamedTuple):
+    """What servers of one kind are to each other if they are the members of one group, which decides by a majority.
+
+    `port`: at which clients dial each of them; each has an address to itself. `leader`: the name of the member that
+    leads, as the members say that answer within so many milliseconds; None if none says so, or they are not agreed.
+    `serves`: whether a write through this member succeeds within the time. A member may be up without that: it has no
+    majority behind it. `forms_within_s`: how long the first start may take, until writes succeed through each member.
+    `settles_within_ms`: how long the others may need to elect another leader, and how much longer a lease may then
+    last.
+    """
+
+    port: int
+    leader: Callable[[Mapping[str, Address], float], str | None]
+    serves: Callable[[Address, float], bool]
+    forms_within_s: float
+    settles_within_ms: float
 
 
 class KeyReader(Protocol):
@@ -275,6 +296,12 @@ class Server(Protocol):
     @property
     def read_denials(self) -> ReadDenials | None:
         """None: it does not count them."""
+        ...
+
+    @property
+    def group(self) -> Group | None:
+        """None: its servers are independent of each other. Otherwise `answers` is about the one server, whether or not
+        it has a majority behind it."""
         ...
 
     @property

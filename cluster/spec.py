@@ -14,6 +14,7 @@ from cluster.address import LinkKey
 from cluster.base import RESOURCE
 from cluster.persistence import FileSystem, Policy
 from cluster.programs import ServerProgram, ToxiproxyProgram
+from cluster.server import Group
 
 Replication = Literal["none", "manual", "sentinel"]
 """What the nodes are to each other. `none`: nothing. `manual`: the first one is a primary and the others are its
@@ -65,6 +66,11 @@ class ClusterSpec:
             RESOURCE: self.resource_server,
             **dict.fromkeys(self.sentinels, replace(self.server, is_sentinel=True)),
         }
+
+    @property
+    def group(self) -> Group | None:
+        """What the nodes are to each other if they are one group."""
+        return self.server.server.group
 
     @property
     def sentinels(self) -> tuple[str, ...]:

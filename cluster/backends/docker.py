@@ -45,6 +45,11 @@ class Containers(Backend):
             if is_asked:
                 raise UsageError(f"--cluster {self.name}: {found}; use --cluster process")
             raise UnavailableError(found, "use --cluster process")
+        if spec.group:
+            found = f"the members of a group ({spec.server.name}) run as processes only"
+            if is_asked:
+                raise UsageError(f"--cluster {self.name}: {found}; use --cluster process")
+            raise UnavailableError(found, "use --cluster process")
         engine = find_engine()
         check_engine(engine, spec, answers_within_s=CALL_S if is_asked else _UNASKED_S)
         return engine.site

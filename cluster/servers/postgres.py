@@ -18,6 +18,7 @@ from cluster.at_once import at_once
 from cluster.persistence import Policy
 from cluster.postgres_messages import DATABASE, PostgresConnection, Row, ask, query, read_reply, start_up
 from cluster.server import (
+    Group,
     OpenKeyEvents,
     OpenKeyReader,
     Place,
@@ -113,6 +114,7 @@ class PostgresServer:
     programs: tuple[str, ...] = ("postgres",)
     version_option: str = "--version"
     policies: tuple[Policy, ...] = ("none", "aof-always")
+    group: Group | None = None
     needs_tree: bool = True
     probe_links: ProbeLinks = probe_links
     shut_down: ShutDown | None = None

@@ -18,6 +18,7 @@ from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader
 from cluster.persistence import POLICIES, Policy
 from cluster.server import (
+    Group,
     OpenKeyEvents,
     OpenKeyReader,
     Place,
@@ -145,6 +146,7 @@ class RedisServer:
     programs: tuple[str, ...]
     family: str = "redis"
     version_option: str = "--version"
+    group: Group | None = None
     needs_tree: bool = False
     policies: tuple[Policy, ...] = POLICIES
     probe_links: ProbeLinks = probe.probe_links

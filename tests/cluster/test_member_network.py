@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cluster.sandbox import Refusal, launch
-from cluster.waiting import is_readable
+from tests.cluster import sandboxed
 
 pytestmark = pytest.mark.needs("members")
-TOY = Path(__file__).parents[1] / "toys" / "members.py"
 
 
 @pytest.fixture(scope="module")
 def seen() -> dict[str, Any]:
-    path = {"PYTHONPATH": str(TOY.parents[2])}
-    sandbox = launch([sys.executable, str(TOY)], path, 2)
-    assert not isinstance(sandbox, Refusal), sandbox
-    text = b""
-    while is_readable(sandbox.messages, 30) and (data := os.read(sandbox.messages, 1 << 16)):
-        text += data
-    sandbox.launcher.wait()
-    os.close(sandbox.orders)
-    os.close(sandbox.messages)
-    return json.loads(text)
+    return sandboxed.said_by("members")
 
 
 def test_without_a_cut_every_member_hears_every_other_one(seen: dict[str, Any]) -> None:

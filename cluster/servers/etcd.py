@@ -1,0 +1,208 @@
+"""etcd: members of one group that elect a leader (Raft). What goes over links is recorded as connections and bytes.
+
+A member answers on two ports: `PORT`, which clients dial, and `_PEERS`, which the other members dial. The second one
+works as soon as the member does, the first one when it has first had a majority behind it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from cluster.access import Login
+from cluster.address import Address, LinkKey, ProbeResult
+from cluster.at_once import at_once
+from cluster.etcd_gateway import coded, get, post, range_of
+from cluster.persistence import Policy
+from cluster.probe import MARK_PREFIX
+from cluster.server import (
+    Group,
+    OpenKeyEvents,
+    OpenKeyReader,
+    Place,
+    ProbeLinks,
+    ReadClock,
+    ReadDenials,
+    Server,
+    ShutDown,
+    WriteErrors,
+)
+
+if TYPE_CHECKING:
+    from cluster.data_files import DataFiles
+    from cluster.requests import Decode
+
+PORT: Final = 2379
+_PEERS: Final = 2380
+_DATA: Final = "/proc/self/cwd/data"
+"""It would make a relative path absolute, and cannot enter the folders above its own."""
+_DIRECT_MS: Final = 500.0
+_VERSION: Final = re.compile(r"^etcd Version: (\S+)", re.MULTILINE)
+_GET: Final = b"GET /version HTTP/1.1\r\nHost: etcd\r\n\r\n"
+
+
+def leader(members: Mapping[str, Address], timeout_ms: float) -> str | None:
+    """Of the members that answer, those in the latest term count."""
+    asked = at_once(partial(_status, address, timeout_ms) for address in members.values())
+    status = {name: answer for name, answer in zip(members, asked, strict=True) if answer is not None}
+    latest = max((_term(answer) for answer in status.values()), default=0)
+    named = Counter(answer["leader"] for answer in status.values() if _term(answer) == latest and "leader" in answer)
+    ids = {answer["header"]["member_id"]: name for name, answer in status.items()}
+    return next((ids[number] for number, _ in named.most_common(1) if number in ids and len(named) == 1), None)
+
+
+def _status(address: Address, timeout_ms: float) -> Any:
+    try:
+        return post(address, "maintenance/status", {}, timeout_ms)
+    except OSError:
+        return None
+
+
+def _term(status: Any) -> int:
+    return int(status.get("raftTerm", 0))
+
+
+def serves(address: Address, timeout_ms: float) -> bool:
+    """A write through the member itself, to a key that no lock uses."""
+    try:
+        post(address, "kv/put", {"key": coded(f"{MARK_PREFIX}serves"), "value": ""}, timeout_ms)
+    except OSError:
+        return False
+    return True
+
+
+def probe_links(
+    targets: Mapping[LinkKey, Address], nodes: Mapping[str, Address], timeout_ms: float
+) -> dict[LinkKey, ProbeResult]:
+    """Write a key through each link, and ask each node which of them it has. A node without a majority behind it does
+    not answer, so nothing is known of it."""
+    run = f"{MARK_PREFIX}{os.urandom(4).hex()}:"
+    keys = {link: f"{run}{link[1]}:{link[0]}" for link in targets}
+    through = at_once(partial(_through, targets[link], keys[link], timeout_ms) for link in targets)
+    asked = list(dict.fromkeys(node for _, node in targets))
+    seen = dict(zip(asked, at_once(partial(_marks, nodes[node], f"{run}{node}:") for node in asked), strict=True))
+    return {
+        link: result._replace(applied=None if (there := seen[link[1]]) is None else coded(keys[link]) in there)
+        for link, result in zip(targets, through, strict=True)
+    }
+
+
+def _through(link: Address, key: str, timeout_ms: float) -> ProbeResult:
+    began_s, answered, refused = monotonic(), False, False
+    try:
+        post(link, "kv/put", {"key": coded(key), "value": ""}, timeout_ms)
+        answered = True
+    except ConnectionError:
+        refused = True
+    except OSError:
+        pass
+    return ProbeResult(answered, None, refused, (monotonic() - began_s) * 1e3)
+
+
+def _marks(node: Address, prefix: str) -> frozenset[str] | None:
+    """The keys that this probe wrote through the node's links, which are deleted; None if the node does not answer."""
+    try:
+        answer = post(node, "kv/deleterange", {**range_of(prefix), "prev_kv": True}, _DIRECT_MS)
+    except OSError:
+        return None
+    return frozenset(each["key"] for each in answer.get("prev_kvs", ()))
+
+
+_GROUP: Final = Group(PORT, leader, serves, forms_within_s=20.0, settles_within_ms=3_000.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EtcdServer:
+    """`cluster.server.Server`. It asks for no password: who reaches it may use it."""
+
+    name: str = "etcd"
+    help: str = "etcd, the nodes are the members of one group"
+    family: str = "etcd"
+    programs: tuple[str, ...] = ("etcd",)
+    version_option: str = "--version"
+    policies: tuple[Policy, ...] = ("none", "aof-always")
+    group: Group | None = _GROUP
+    needs_tree: bool = False
+    probe_links: ProbeLinks = probe_links
+    shut_down: ShutDown | None = None
+    read_clock: ReadClock | None = None
+    key_events: OpenKeyEvents | None = None
+    key_reader: OpenKeyReader | None = None
+    sentinel: Server | None = None
+    data_files: DataFiles | None = None
+    write_errors: WriteErrors | None = None
+    read_denials: ReadDenials | None = None
+    decode: Decode | None = None
+    is_scriptable: bool = False
+    takes_logins: bool = False
+
+    def version_in(self, output: str) -> str | None:
+        found = _VERSION.search(output)
+        return found[1] if found else None
+
+    def arguments(self, place: Place) -> list[str]:
+        """Its own defaults, as people run it: a heartbeat every 100 ms, an election after 1 to 2 s of silence."""
+        clients, peers = (f"http://{place.host}:{port}" for port in (place.port, _PEERS))
+        members = ",".join(f"{name}=http://{host}:{_PEERS}" for name, host in place.members.items())
+        settings = {
+            "name": place.name,
+            "data-dir": _DATA,
+            "listen-client-urls": clients,
+            "advertise-client-urls": clients,
+            "listen-peer-urls": peers,
+            "initial-advertise-peer-urls": peers,
+            "initial-cluster": members,
+            "initial-cluster-state": "new",
+        }
+        if place.policy == "none":
+            settings["unsafe-no-fsync"] = "true"
+        return [f"--{name}={value}" for name, value in settings.items()]
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        return {}
+
+    def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
+        """By its port for other members. Nobody else can have that: the member has its network to itself."""
+        del pid
+        try:
+            get(Address(address.host, _PEERS), "/version", timeout_ms)
+        except OSError:
+            return False
+        return True
+
+    def running_version(self, address: Address, timeout_ms: float) -> str:
+        return str(get(Address(address.host, _PEERS), "/version", timeout_ms)["etcdserver"])
+
+    def effective_config(self, address: Address, timeout_ms: float) -> Mapping[str, str]:
+        del address, timeout_ms
+        return {}
+
+    def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
+        del policy, effective
+        return None
+
+    def log_in(self, connection: socket.socket, login: Login) -> None:
+        """It has no logins."""
+
+    def ping(self, connection: socket.socket) -> None:
+        connection.sendall(_GET)
+        read = b""
+        while not read.rstrip().endswith(b"}"):
+            if not (some := connection.recv(4096)):
+                raise ConnectionError("the server closed the connection")
+            read += some
+
+    def url(self, host: str, port: int, password: str | None = None) -> str:
+        del password
+        return f"http://{host}:{port}"
+
+
+SERVER = EtcdServer()
