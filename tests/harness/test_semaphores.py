@@ -11,12 +11,10 @@ from tests.harness import runs
 from tests.harness.second_tries import caught, spared
 
 FAULTS = (
-    "partition:interval=300ms,duration=200ms",
     "latency:interval=300ms,duration=200ms",
-    "pause:interval=300ms,duration=300ms",
     "partition:interval=400ms,duration=300ms+pause:interval=500ms,duration=200ms",
-    "none",
 )
+"""The second one has partitions without a pause, pauses without a partition, and times without a fault, too."""
 
 
 def of(lock: str, *arguments: str, permits: int = 2) -> list[str]:
