@@ -16,6 +16,10 @@ import pytest
 import fencepost
 from cluster.waiting import becomes_true
 from fencepost.files import matching
+from harness.run.setup import topology_of
+from harness.store.run_folder import RunFolder
+from harness.verdict import EXIT_CODES
+from nemesis.schedule import draw_schedule, parse_spec
 from tests.harness import runs
 from tests.harness.second_tries import valid
 
@@ -67,33 +71,34 @@ def went_as_planned(run: fencepost.Run) -> bool:
     return bool(faults.observed == faults.planned > 0 and counter.lost == 0)
 
 
-def test_the_same_seed_plays_the_same_schedule_byte_for_byte(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    for name in ("a", "b"):
-        runs.fencepost(tmp_path / name, *runs.short_run("--nemesis", "partition+latency", "--duration", "1s"))
-    first, second = (runs.only_run(tmp_path / name) / "schedule.json" for name in ("a", "b"))
-    assert first.read_bytes() == second.read_bytes()
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a short run under faults, for tests that only read it."""
+    folder = tmp_path_factory.mktemp("recorded")
+    code, out, err = runs.fencepost(folder, *runs.short_run("--nemesis", "partition"))
+    assert code in EXIT_CODES.values(), out + err
+    return runs.only_run(folder)
 
 
-def test_a_saved_schedule_is_replayed(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    runs.fencepost(tmp_path / "a", *runs.short_run("--nemesis", "partition"))
-    schedule = runs.only_run(tmp_path / "a") / "schedule.json"
-    code, out, err = runs.fencepost(tmp_path / "b", *runs.short_run("--seed", "9", "--schedule", str(schedule)))
+def test_the_same_seed_draws_the_same_schedule_byte_for_byte(recorded: Path) -> None:
+    config = RunFolder.open(recorded).read_config()
+    drawn = draw_schedule(parse_spec("partition"), 7, topology_of(config), config.duration_ms)
+    assert (recorded / "schedule.json").read_bytes() == drawn.to_bytes()
+
+
+def test_a_saved_schedule_is_replayed(recorded: Path, tmp_path: Path) -> None:
+    schedule = recorded / "schedule.json"
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--seed", "9", "--schedule", str(schedule)))
     assert code == 0, out + err
-    assert (runs.only_run(tmp_path / "b") / "schedule.json").read_bytes() == schedule.read_bytes()
+    assert (runs.only_run(tmp_path) / "schedule.json").read_bytes() == schedule.read_bytes()
 
 
-def test_analyze_judges_a_run_again_without_a_cluster(tmp_path: Path) -> None:
-    runs.fencepost(tmp_path, *runs.short_run("--nemesis", "none"))
-    folder = runs.only_run(tmp_path)
-    before = (folder / "verdict.json").read_bytes()
-    (folder / "verdict.json").unlink()
-    code, out, err = runs.fencepost(tmp_path, "analyze", str(folder))
-    assert code == 0, out + err
-    assert (folder / "verdict.json").read_bytes() == before
+def test_analyze_judges_a_run_again_without_a_cluster(recorded: Path) -> None:
+    before = (recorded / "verdict.json").read_bytes()
+    (recorded / "verdict.json").unlink()
+    code, out, err = runs.fencepost(recorded.parents[2], "analyze", str(recorded))
+    assert code == EXIT_CODES[json.loads(before)["verdict"]], out + err
+    assert (recorded / "verdict.json").read_bytes() == before
 
 
 def await_load(process: subprocess.Popen[str], tmp_path: Path) -> Path:
