@@ -86,8 +86,13 @@ sys.exit(3)
 """
 
 
-@pytest.mark.parametrize("where", CLOSED)
-@pytest.mark.parametrize("how", ["as its answer", "as its error", "before it dies"])
+@pytest.mark.parametrize(
+    ("where", "how"),
+    [
+        *(pytest.param(*CLOSED[0].values, how, marks=CLOSED[0].marks) for how in ("as its answer", "as its error")),
+        *(pytest.param(*each.values, "before it dies", marks=each.marks, id=str(each.id)) for each in CLOSED),
+    ],
+)
 def test_no_error_and_no_log_contains_the_password_that_a_lock_quotes(tmp_path: Path, where: Where, how: str) -> None:
     (tmp_path / "talkative.py").write_text(dedent(TALKATIVE))
     kept = tmp_path / "opened.json"
