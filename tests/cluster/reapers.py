@@ -46,6 +46,12 @@ def processes_of(run_id: str) -> list[str]:
     return sorted(names)
 
 
+def is_gone(folder: Path, within_s: float = WITHIN_S) -> bool:
+    """Whether nothing of a run is left within this time. The folder goes last, and is looked at first: to look at every
+    process of the machine takes a while."""
+    return becomes_true(lambda: not folder.exists() and not left_of(folder), within_s=within_s, every_s=0.01)
+
+
 def left_of(folder: Path) -> list[str]:
     """What of a run is left on this machine, except containers and networks: processes, mounts, loop devices, and the
     state folder itself."""

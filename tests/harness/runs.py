@@ -84,7 +84,8 @@ def state_left(folder: Path) -> list[Path]:
 
 def is_gone(folder: Path, run: Path) -> bool:
     """Whether nothing of a run that was started in `folder` is left within seconds, without any command."""
-    return becomes_true(lambda: not processes_of(run) and not state_left(folder), within_s=WITHIN_S, every_s=0.02)
+    # To look at every process takes a while, and nothing is left only when the folder is gone.
+    return becomes_true(lambda: not state_left(folder) and not processes_of(run), within_s=WITHIN_S, every_s=0.02)
 
 
 def belongs_to_a_run(process: psutil.Process) -> bool:

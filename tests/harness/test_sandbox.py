@@ -24,7 +24,7 @@ from cluster.engine_sweep import RUN_LABEL
 from cluster.lifetime import state_parent
 from cluster.waiting import becomes_true
 from fencepost.files import matching
-from tests.cluster.reapers import WITHIN_S, left_of
+from tests.cluster.reapers import WITHIN_S, is_gone, left_of
 from tests.harness import runs
 from tests.harness.second_tries import first_that_counts
 from tests.harness.test_whole_runs import assert_nothing_missing_but_the_last, await_load
@@ -177,7 +177,7 @@ def await_moment(moment: str, process: subprocess.Popen[str], folder: Path) -> N
             return
         case _:
             reached = lambda: any(folder.glob("results/runs/2*/final.json"))  # noqa: E731
-    assert becomes_true(reached, within_s=40, every_s=0.001), runs.finish(process)
+    assert becomes_true(reached, within_s=40, every_s=0.004), runs.finish(process)
 
 
 @pytest.mark.parametrize("moment", ["bring-up", "load", "tear-down"])
@@ -240,9 +240,7 @@ def test_the_disks_of_a_killed_run_leave_no_mount_and_no_loop_device(tmp_path: P
     assert not [line for line in left_of(state_of(tmp_path, run)) if line.startswith("mount")], "they are private"
     process.kill()
     process.communicate()
-    assert becomes_true(lambda: not left_of(state_of(tmp_path, run)), within_s=WITHIN_S), left_of(
-        state_of(tmp_path, run)
-    )
+    assert is_gone(state_of(tmp_path, run)), left_of(state_of(tmp_path, run))
 
 
 def test_ctrl_c_reaches_the_run_once_and_ends_as_ever(tmp_path: Path) -> None:
@@ -333,6 +331,8 @@ def kill_at_a_random_moment(folder: Path, backend: str, after_s: float) -> float
     process.communicate()
     killed_at = time.monotonic()
     run = runs.only_run(folder)
-    gone = becomes_true(lambda: not left_everywhere(folder, run, backend), within_s=WITHIN_S)
+    gone = becomes_true(
+        lambda: not state_of(folder, run).exists() and not left_everywhere(folder, run, backend), within_s=WITHIN_S
+    )
     assert gone, left_everywhere(folder, run, backend)
     return time.monotonic() - killed_at
