@@ -22,6 +22,7 @@ from docker.errors import NotFound
 from docker.models.containers import Container
 from docker.types import LogConfig, Mount
 
+from cluster import server_tree
 from cluster.address import Address
 from cluster.archive import archive_of
 from cluster.at_once import at_once
@@ -189,12 +190,14 @@ class DockerCluster(BaseCluster[ContainerNode]):
         return image
 
     def _start_server(self, image: Image, network: str, name: str, host: str) -> None:
-        node, policy = self._servers[name], self._spec.policies[name]
+        node, policy, program = self._servers[name], self._spec.policies[name], self._spec.programs[name]
         disk = self._disks.get(name)
+        has_tree = node.server.needs_tree
         container = self._create(
             name,
             image,
             node.server.arguments(Place(_ANY_HOST, _PORT, _DISK, policy, self._spec.access)),
+            program=f"{_DISK}/bin/{program.path.resolve().name}" if has_tree else image.inside,
             hostname=name,
             working_dir=_DISK,
             volumes=None if disk else [_DISK],
@@ -207,6 +210,10 @@ class DockerCluster(BaseCluster[ContainerNode]):
         )
         if disk is None:
             container.put_archive(_DISK, _folder_of(self._owner, node.server.files))
+            if has_tree:
+                container.put_archive(_DISK, server_tree.archive(program.path, self._owner))
+        elif has_tree:
+            server_tree.plant(program.path, disk.path, self._owner)
         node.adopt(container, Address(host, _PORT).behind(self._spec.access.harness), _DISK)
         self._go_on()
         node.start()
@@ -229,14 +236,16 @@ class DockerCluster(BaseCluster[ContainerNode]):
         container.start()
         return partial(_is_running, container)
 
-    def _create(self, name: str, image: Image, arguments: Sequence[str], **options: Any) -> Container:
+    def _create(
+        self, name: str, image: Image, arguments: Sequence[str], *, program: str | None = None, **options: Any
+    ) -> Container:
         """A container that may do nothing but run its program: as the run's own user, with no privileges and nothing to
-        write to except the volumes that it is given."""
+        write to except the volumes that it is given. `program`: another one than the image's."""
         self._go_on()
         container = self._engine.containers.create(
             image.reference,
             list(arguments),
-            entrypoint=[image.inside],
+            entrypoint=[program or image.inside],
             name=f"{self._prefix}-{name}",
             labels=dict(self._labels),
             user=str(self._owner),

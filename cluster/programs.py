@@ -28,6 +28,7 @@ from fencepost.setup.server_wheels import BROUGHT, BUILT, is_on_demand, why_no_s
 SET_UP_LOCK: Final = "fencepost setup --lock NAME"
 TOXIPROXY: Final = "fencepost-toxiproxy"
 _IMAGE: Final = "image:"
+_ONLY_OURS: Final = "only the one that set-up brings can be run; write the name alone"
 _REFERENCE: Final = re.compile(r"[\w./:-]+(:[\w.-]+|@sha256:[0-9a-f]{64})")
 _TOXIPROXY_VERSION = re.compile(rf"{TOXIPROXY} version (\S+)")
 
@@ -105,7 +106,7 @@ def _named(which: str, candidates: Iterable[Server], option: str, choice: str) -
     if any(server.needs_tree for server in candidates):
         candidates = [server for server in candidates if not server.needs_tree]
     if not candidates:
-        raise UsageError(f"{option} {choice}: only the one that set-up brings can be run; write the name alone")
+        raise UsageError(f"{option} {choice}: {_ONLY_OURS}")
     try:
         # Not resolved: Debian's redis-server is a link to a program that looks at the name it is called by.
         return replace(_recognised(path.absolute(), candidates), is_named=True)
@@ -117,6 +118,8 @@ def _in_image(server: Server, reference: str, option: str) -> ServerProgram:
     """The program in an image, where published images have it."""
     if not _REFERENCE.fullmatch(reference):
         raise UsageError(f"{option} {server.name}={_IMAGE}{reference}: write an image with its tag or digest")
+    if server.needs_tree:
+        raise UsageError(f"{option} {server.name}={_IMAGE}{reference}: {_ONLY_OURS}")
     path = Path("/usr/local/bin", server.programs[0])
     return ServerProgram(path, server.name, "unknown", is_named=True, image=reference)
 

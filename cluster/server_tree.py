@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import tarfile
 from pathlib import Path
 from typing import Final
 
+from cluster.archive import archive_of
 from cluster.owner import Owner
 from cluster.shared_libraries import shared_libraries
 from fencepost.errors import BrokenEnvironmentError
@@ -33,6 +35,22 @@ def plant(program: Path, folder: Path, owner: Owner) -> None:
             _make_root(folder, folder / "bin" / program.resolve().name)
     except (OSError, shutil.Error) as error:
         raise BrokenEnvironmentError(f"{program.name} cannot be put into {folder}: {error}") from error
+
+
+def archive(program: Path, owner: Owner) -> bytes:
+    """The tree that the program belongs to, as the owner's alone. Raises BrokenEnvironmentError."""
+    tree = program.resolve().parents[1]
+    members = []
+    try:
+        for path in sorted(tree.rglob("*")):
+            member = tarfile.TarInfo(str(path.relative_to(tree)))
+            member.uid, member.gid = owner
+            member.type = tarfile.DIRTYPE if path.is_dir() else tarfile.REGTYPE
+            member.mode = 0o700 if path.is_dir() or os.access(path, os.X_OK) else 0o600
+            members.append((member, b"" if path.is_dir() else path.read_bytes()))
+    except OSError as error:
+        raise BrokenEnvironmentError(f"{program.name} cannot be packed with what is beside it: {error}") from error
+    return archive_of(members)
 
 
 def _give(folder: Path, owner: Owner) -> None:

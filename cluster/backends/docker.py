@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from cluster.backend import Ability, Backend, Remainder
 from cluster.engine_address import Engine, NoEngineError, find_engine
-from cluster.site import Site, UnavailableError
-from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
+from cluster.site import Site
+from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.setup.machine import IS_CLONE, SET_UP
 
 if TYPE_CHECKING:
@@ -40,11 +40,6 @@ class Containers(Backend):
         from cluster.engine_http import CALL_S
         from cluster.engine_trial import check_engine
 
-        if trees := [program.name for program in (spec.server, spec.resource_server) if program.server.needs_tree]:
-            found = f"{trees[0]} reads files beside its program, of which no image is made yet"
-            if is_asked:
-                raise UsageError(f"--cluster {self.name}: {found}; use --cluster process")
-            raise UnavailableError(found, "use --cluster process")
         if spec.group:
             found = f"the members of a group ({spec.server.name}) run as processes only"
             if is_asked:

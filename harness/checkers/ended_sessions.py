@@ -72,8 +72,8 @@ def check(run: Recorded) -> Answer:
         return Answer(figures)
     longest = max(one.invoke_ns - ended_ns for one, ended_ns in found)
     text = (
-        f"{len(found):,} of {plural(len(yes), 'answer')} vouched for a session that had ended, up to "
-        f"{milliseconds(longest / 1e6)} before; the lock was not held any more"
+        f"{len(found):,} of {plural(len(yes), 'answer')} vouched for a session that had ended up to "
+        f"{milliseconds(longest / 1e6)} earlier, so the lock was not held any more"
     )
     examples = [
         {

@@ -26,7 +26,7 @@ def advisory() -> Manifest:
 
 
 def judged(folder: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
-    code, _, err = runs.fencepost(folder, "test", *arguments, *QUICKLY)
+    code, _, err = runs.fencepost(folder, "test", *QUICKLY, *arguments)
     return code, json.loads((runs.only_run(folder) / "verdict.json").read_text()), err
 
 
@@ -49,6 +49,15 @@ def test_a_pool_that_resets_the_session_is_caught(tmp_path: Path) -> None:
     code, verdict, err = judged(tmp_path, "--lock-command", command("pooled_postgres.py"), *SERVER)
     assert code == 1, err
     assert ("overlap", "lock") in {(finding["kind"], finding["blame"]) for finding in verdict["findings"]}
+
+
+@pytest.mark.needs("engine")
+def test_it_runs_in_a_container_with_what_set_up_brought(tmp_path: Path) -> None:
+    words = ("--lock", "postgres-advisory", "--nemesis", "crash:targets=n1,restart-delay=0", "--cluster", "docker")
+    code, verdict, err = judged(tmp_path, *words, "--duration", "3s")
+    assert (code, verdict["findings"]) == (0, []), err
+    cluster = json.loads((runs.only_run(tmp_path) / "environment.json").read_text())["cluster"]
+    assert (cluster["backend"], cluster["server"]["version"]) == ("docker", "18.6")
 
 
 def test_a_lock_that_connects_anew_in_silence_is_caught_and_its_ended_session_named(tmp_path: Path) -> None:
@@ -82,7 +91,7 @@ def test_data_in_another_transaction_than_the_lock_are_lost_and_the_lock_is_blam
         (("--lock", "redlock", "--server", "postgres"), "--lock redlock runs on redis, and --server postgres is"),
         (("--lock", "postgres-advisory", "--server", "valkey"), "--lock postgres-advisory runs on postgres"),
         (("--lock", "postgres-advisory", "--nodes", "3"), "--nodes 3: postgres-advisory uses 1"),
-        (("--lock", "postgres-advisory", "--cluster", "docker"), "--cluster docker: postgres reads files beside"),
+        (("--lock", "postgres-advisory", "--server", "postgres=image:postgres:18"), "only the one that set-up brings"),
         (("--lock", "postgres-advisory", "--nemesis", "clock"), "clock"),
         (("--lock", "postgres-advisory", "--persistence", "rdb"), "--persistence rdb: the server postgres"),
         (("--lock", "postgres-advisory", "--workload", "transaction-counter"), "choose postgres-transaction"),
