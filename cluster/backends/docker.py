@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from cluster.backend import Ability, Backend, Remainder
 from cluster.engine_address import Engine, NoEngineError, find_engine
-from cluster.site import Site
-from fencepost.errors import BrokenEnvironmentError, FencepostError
+from cluster.site import Site, UnavailableError
+from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from fencepost.setup.machine import IS_CLONE, SET_UP
 
 if TYPE_CHECKING:
