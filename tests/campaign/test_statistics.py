@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from harness.campaign import wording
 from harness.campaign.statistics import Count, difference, holm, paired, rate, rate_of, yes_or_no
@@ -31,7 +31,7 @@ def test_the_p_of_runs_that_show_it_or_not_is_that_of_fishers_exact_test(
     found = difference(yes_or_no(*first), yes_or_no(*second))
     assert found is not None
     table = [[hits, runs - hits] for hits, runs in (first, second)]
-    assert found.p == pytest.approx(stats.fisher_exact(table).pvalue, abs=1e-12)
+    assert found.p == pytest.approx(scipy.stats.fisher_exact(table).pvalue, abs=1e-12)
 
 
 def test_nothing_in_500_runs_leaves_an_upper_bound_of_0_74_percent() -> None:
@@ -42,7 +42,7 @@ def test_nothing_in_500_runs_leaves_an_upper_bound_of_0_74_percent() -> None:
 
 @given(st.integers(1, 200).flatmap(lambda runs: st.tuples(st.integers(0, runs), st.just(runs))))
 def test_the_interval_is_clopper_and_pearsons_where_a_run_is_one_trial(of: tuple[int, int]) -> None:
-    found, exact = rate(*of), stats.binomtest(*of).proportion_ci(0.95, method="exact")
+    found, exact = rate(*of), scipy.stats.binomtest(*of).proportion_ci(0.95, method="exact")
     assert (found.low, found.high) == pytest.approx((exact.low, exact.high), abs=1e-9)
 
 
@@ -110,7 +110,7 @@ def test_the_interval_covers_clustered_rates_and_one_of_independent_trials_does_
     own = draw.beta(0.3 * 7 / 3, 0.7 * 7 / 3, (times, 5))
     hits = draw.binomial(14, own)
     by_run = [ends([(int(events), 14) for events in of_runs]) for of_runs in hits]
-    pooled = [stats.binomtest(int(of_runs.sum()), 70).proportion_ci(0.95, method="exact") for of_runs in hits]
+    pooled = [scipy.stats.binomtest(int(of_runs.sum()), 70).proportion_ci(0.95, method="exact") for of_runs in hits]
     assert sum(low <= 0.3 <= high for low, high in by_run) >= 0.95 * times
     assert sum(found.low <= 0.3 <= found.high for found in pooled) < 0.75 * times
 
