@@ -69,13 +69,21 @@ def prose_of(path: Path) -> str:
         return GO_BLOCK.sub("", text)
     strings = [
         node.value.value
-        for node in ast.walk(ast.parse(text))
+        for node in _statements(ast.parse(text))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     ]
-    comments = [
-        token.string for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.COMMENT
-    ]
+    # Most files have no comment, and to find one in the others takes as long as to parse them.
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline) if "#" in text else ()
+    comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
     return "\n".join((*strings, *comments))
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All statements in order, without going into their expressions, which are most of a tree."""
+    for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, ast.expr):
+            yield node
+            yield from _statements(node)
 
 
 @cache
