@@ -36,7 +36,7 @@ _SIZE_MIB: Mapping[FileSystem, int] = {"ext4": 256, "xfs": 320}
 mkfs.xfs refuses less than 300 MiB."""
 _MKFS: Mapping[FileSystem, tuple[str, ...]] = {
     # Everything is written now: no background initialization may disturb a measurement later.
-    "ext4": ("-q", "-F", "-b", "4096", "-N", "1024", "-m", "0", "-J", "size=4", "-E", "nodiscard,lazy_itable_init=0"),
+    "ext4": ("-q", "-F", "-b", "4096", "-N", "4096", "-m", "0", "-J", "size=4", "-E", "nodiscard,lazy_itable_init=0"),
     "xfs": ("-q", "-K"),
 }
 _SHUTDOWN = 0x8004587D

@@ -203,7 +203,8 @@ class Server(Protocol):
 
     @property
     def policies(self) -> tuple[Policy, ...]:
-        """The persistence policies that it can be configured for."""
+        """The persistence policies that it can be configured for. The first one is chosen where the usual one is not
+        among them."""
         ...
 
     def arguments(self, place: Place) -> list[str]:

@@ -6,6 +6,7 @@ by their paths. So there the server's folder is its root directory (chroot), wit
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import stat
@@ -33,8 +34,19 @@ def plant(program: Path, folder: Path, owner: Owner) -> None:
             _give(folder / part.name, owner)
         if owner.is_somebody_else:
             _make_root(folder, folder / "bin" / program.resolve().name)
+        _keep(folder)
     except (OSError, shutil.Error) as error:
         raise BrokenEnvironmentError(f"{program.name} cannot be put into {folder}: {error}") from error
+
+
+def _keep(folder: Path) -> None:
+    """On a disk of its own, whose power may be cut: an installed server has its files then."""
+    if folder.stat().st_dev != folder.parent.stat().st_dev:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            ctypes.CDLL(None).syncfs(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def archive(program: Path, owner: Owner) -> bytes:

@@ -44,10 +44,8 @@ _DIRECT_MS: Final = 500.0
 _VERSION: Final = re.compile(r"postgres \(PostgreSQL\) (\S+)")
 
 
-def durability(policy: Policy) -> Mapping[str, str]:
-    """`none`: nothing is fsynced, so what a killed server had committed is there, and a cut of power loses it."""
-    on = "on" if policy == "aof-always" else "off"
-    return {"fsync": on, "full_page_writes": on, "synchronous_commit": "on"}
+_DURABILITY: Final = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
+"""As by default. Without fsync a cut of power may leave a database that does not start again."""
 
 
 def probe_links(
@@ -113,7 +111,7 @@ class PostgresServer:
     family: str = "postgres"
     programs: tuple[str, ...] = ("postgres",)
     version_option: str = "--version"
-    policies: tuple[Policy, ...] = ("none", "aof-always")
+    policies: tuple[Policy, ...] = ("aof-always",)
     group: Group | None = None
     needs_tree: bool = True
     probe_links: ProbeLinks = probe_links
@@ -149,7 +147,7 @@ class PostgresServer:
             "timezone": "GMT",
             "log_timezone": "GMT",
             "jit": "off",
-            **durability(place.policy),
+            **_DURABILITY,
         }
         return ["-D", DATA, *(word for name, value in settings.items() for word in ("-c", f"{name}={value}"))]
 
@@ -175,7 +173,7 @@ class PostgresServer:
     def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
         wrong = [
             f"{name} is {effective.get(name)!r}, not {value!r}"
-            for name, value in durability(policy).items()
+            for name, value in _DURABILITY.items()
             if effective.get(name) != value
         ]
         return "; ".join(wrong) or None

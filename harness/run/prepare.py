@@ -12,7 +12,7 @@ from cluster.access import Access
 from cluster.backend_registry import choose_site, sweepers
 from cluster.disk import check_disks
 from cluster.programs import ServerProgram, find_server, find_toxiproxy
-from cluster.registry import server_named
+from cluster.registry import server_named, servers
 from cluster.server import Server
 from cluster.spec import RESOURCE_POLICY, ClusterSpec
 from cluster.sweep import Swept, sweep
@@ -78,16 +78,17 @@ def prepare_setup(config: RunConfig) -> Setup:
 
 def on_its_server(config: RunConfig) -> RunConfig:
     """The configuration with the server, the number of nodes and the workload that the lock's manifest names, and with
-    the persistence that the workload needs, where the usual ones were not replaced. Raises UsageError for what does not
-    fit."""
+    the server's own persistence, where the usual ones were not replaced. Raises UsageError for what does not fit."""
     manifest, usual = manifest_of(config.lock, config.lock_command), RunConfig(seed=0)
     for name in ("server", "nodes", "workload"):
         if (wanted := getattr(manifest, name, None)) and getattr(config, name) == getattr(usual, name):
             config = msgspec.structs.replace(config, **{name: wanted})
     if manifest and manifest.nodes and config.nodes != manifest.nodes:
         raise UsageError(f"--nodes {config.nodes}: {config.lock} uses {manifest.nodes}; write --nodes {manifest.nodes}")
-    if find_workload(config.workload).tables is not None and config.persistence == usual.persistence:
-        config = msgspec.structs.replace(config, persistence=RESOURCE_POLICY)
+    if config.persistence == usual.persistence and config.server in servers():
+        policies = servers()[config.server].policies
+        if config.persistence not in policies:
+            config = msgspec.structs.replace(config, persistence=policies[0])
     config.check()
     return config
 
@@ -171,12 +172,8 @@ def _check_keeps_data(config: RunConfig, program: ServerProgram) -> None:
             f"--workload {config.workload}: its data is in the lock's own database, and the server {program.name} is "
             "none; choose a lock like postgres-transaction"
         )
-    for option, value, wanted in (
-        ("--nodes", config.nodes, 1),
-        ("--persistence", config.persistence, RESOURCE_POLICY),
-    ):
-        if value != wanted:
-            raise UsageError(f"{option} {value}: --workload {config.workload} needs {option} {wanted}")
+    if config.nodes != 1:
+        raise UsageError(f"--nodes {config.nodes}: --workload {config.workload} needs --nodes 1")
 
 
 def _with_disks(config: RunConfig, schedule: Schedule) -> RunConfig:

@@ -33,7 +33,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessNode]:
     access, log = Access.fresh(closed=False), tmp_path_factory.mktemp("log") / "n1.log"
     with RunState.create(parent=tmp_path_factory.mktemp("state")) as state:
         where, environment = state.path / "n1", state.environment
-        server = ProcessNode("n1", program, where, log, "none", access, Owner.of_run(), environment)
+        server = ProcessNode("n1", program, where, log, "aof-always", access, Owner.of_run(), environment)
         server.claim(Address("127.0.0.1", ports.take(1)[0]))
         server.start_first(ports)
         yield server
@@ -51,8 +51,9 @@ def test_it_never_runs_as_root_and_says_who_it_is(node: ProcessNode) -> None:
     assert node.pid is not None
     assert all((Path("/proc") / str(pid)).stat().st_uid != 0 for pid in tree_of(node.pid)) or Owner.of_run().uid == 0
     assert node.server.running_version(node.address, 2_000) == "18.6"
-    assert node.server.config_mismatch("none", node.effective_config()) is None
-    assert node.server.config_mismatch("aof-always", node.effective_config()) is not None
+    effective = node.effective_config()
+    assert node.server.config_mismatch("aof-always", effective) is None
+    assert node.server.config_mismatch("aof-always", {**effective, "fsync": "off"}) == "fsync is 'off', not 'on'"
 
 
 def test_a_pause_stops_open_sessions_too(node: ProcessNode) -> None:
