@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from cluster.access import Login
 from cluster.address import Address, LinkKey, ProbeResult
 from cluster.at_once import at_once
-from cluster.persistence import Policy
+from cluster.persistence import Policy, mismatch
 from cluster.postgres_messages import DATABASE, PostgresConnection, Row, ask, query, read_reply, start_up
 from cluster.server import (
     Group,
@@ -171,12 +171,7 @@ class PostgresServer:
         }
 
     def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
-        wrong = [
-            f"{name} is {effective.get(name)!r}, not {value!r}"
-            for name, value in _DURABILITY.items()
-            if effective.get(name) != value
-        ]
-        return "; ".join(wrong) or None
+        return mismatch(_DURABILITY.items(), effective)
 
     def log_in(self, connection: socket.socket, login: Login) -> None:
         """As the harness; its password is not asked for."""

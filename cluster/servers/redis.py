@@ -16,7 +16,7 @@ from cluster.base import LOOPBACK
 from cluster.data_files import DataFiles
 from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader
-from cluster.persistence import POLICIES, Policy
+from cluster.persistence import POLICIES, Policy, mismatch
 from cluster.server import (
     Group,
     OpenKeyEvents,
@@ -210,12 +210,7 @@ class RedisServer:
         return settings | {name: "***" for name in _PASSWORDS if settings.get(name)}
 
     def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
-        wrong = [
-            f"{name} is {effective.get(name)!r}, not {value!r}"
-            for name, value in persistence_directives(policy)
-            if effective.get(name) != value
-        ]
-        return "; ".join(wrong) or None
+        return mismatch(persistence_directives(policy), effective)
 
     def log_in(self, connection: socket.socket, login: Login) -> None:
         connection.sendall(resp.encode("AUTH", *login))

@@ -17,18 +17,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from fencepost.text import milliseconds, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.phrases import at, lasting
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Ints
 from harness.history.key_owners import rows_of
 from harness.history.open_ended import granted_open_ended
 from harness.history.recorded import Recorded, named
+from harness.history.session_ends import SessionEnds
 from harness.verdict import Answer
 
 _WORDS: Final = {"release": "released it", "held": "still held it", "extend": "extended it"}
@@ -61,11 +59,11 @@ def check(run: Recorded) -> Answer:
     if connections is None:
         return Answer()
     until_ns = FOREVER_NS if run.wire_gaps.ended_ns is None else run.wire_gaps.ended_ns
-    ends = _Ends(connections, run.config.node_names)
+    ends = SessionEnds(connections, run.config.node_names)
     found = [
         (one, ended_ns)
         for one in yes
-        if one.invoke_ns < until_ns and (ended_ns := ends.of_session(one)) < one.invoke_ns
+        if one.invoke_ns < until_ns and (ended_ns := _ended_ns(ends, one)) < one.invoke_ns
     ]
     figures = Figures(len(yes), len(found))
     if not found:
@@ -100,30 +98,11 @@ def _vouched(ops: pd.DataFrame) -> Iterator[_Vouched]:
     rows = rows_of(ops.iloc[places], *columns, "f", "invoke_ns")
     for place, (client, life, section, f, invoke_ns) in zip(places.tolist(), rows, strict=True):
         if (grant := granted.get((client, life, section))) is not None:
-            yield _Vouched(place, str(client).partition("@")[0], str(f), *grant, invoke_ns)
+            yield _Vouched(place, str(client), str(f), *grant, invoke_ns)
 
 
-class _Ends:
-    """When the connections of each client to the nodes were opened and closed."""
-
-    def __init__(self, table: pa.Table, nodes: tuple[str, ...]) -> None:
-        is_own = pc.and_(pc.equal(table["by"], "client"), pc.is_in(table["node"], pa.array(nodes)))
-        own = table.filter(pc.and_(is_own, table["is_reached"]))
-        self._client = np.array(own["client"].to_pylist(), object)
-        names = ("opened_ns", "client_closed_ns", "node_closed_ns")
-        self._opened, self._by_client, by_node = (_times(own, name) for name in names)
-        self._by_either = np.minimum(self._by_client, by_node)
-
-    def of_session(self, one: _Vouched) -> int:
-        """The latest time at which the session can have ended; FOREVER_NS if it may have gone on."""
-        closed = self._by_either if one.f == "release" else self._by_client
-        may_hold = (self._client == one.client) & (self._opened <= one.start_ns) & (self._by_either >= one.asked_ns)
-        return int(closed[may_hold].max()) if may_hold.any() else FOREVER_NS
-
-
-def _times(table: pa.Table, name: str) -> Ints:
-    times: Ints = table[name].fill_null(FOREVER_NS).to_numpy()
-    return times
+def _ended_ns(ends: SessionEnds, one: _Vouched) -> int:
+    return ends.of(one.client, one.asked_ns, one.start_ns, by_client=one.f != "release")
 
 
 def _tell(run: Recorded, evidence: Evidence, case: Case) -> Told:
@@ -133,8 +112,11 @@ def _tell(run: Recorded, evidence: Evidence, case: Case) -> Told:
     ended_ns = run.timeline.start_ns + int(float(example["ended_ms"]) * 1e6)
     return Told(
         f"The lock told {example['client']} at +{float(example['at_ms']):,.1f} ms that it {example['said']}. It was "
-        f"granted in a session whose connection was closed at {at(run, ended_ns)}, {lasting(ago_ns)} before."
+        f"granted in a session whose connection was closed at {at(run, ended_ns)}, {lasting(ago_ns)} before.",
+        cause="ended session",
     )
 
 
-ENDED_SESSION: Final = FindingKind("ended-session-vouched", "lease", _tell, noun="answer(s) for an ended session")
+ENDED_SESSION: Final = FindingKind(
+    "ended-session-vouched", "lease", _tell, stands_for="ended session", noun="answer(s) for an ended session"
+)

@@ -25,7 +25,11 @@ _WORDS: Final[dict[OverlapBlame, str]] = {
     "client": "one client had outlived its validity",
     "undecided": "the record allows both readings",
 }
-
+_OPEN_ENDED_WORDS: Final[dict[OverlapBlame, str]] = {
+    **_WORDS,
+    "lock": "the lock said later that the first client had held it all along",
+    "undecided": "no time was promised, and the session of the first client may have ended",
+}
 
 _TILES: Final[tuple[tuple[OverlapBlame, str, Tone], ...]] = (
     ("lock", "Overlaps, lock to blame", "bad"),
@@ -96,10 +100,11 @@ class Figures(CheckerFigures, frozen=True):
 def check(run: Recorded) -> Answer:
     kinds = count_overlaps(run.sections, run.sections_by_key)
     by_part = _by_part(run) if "lock" in kinds else None
+    words = _OPEN_ENDED_WORDS if run.is_open_ended else _WORDS
     findings = []
     for blame, kind in kinds.items():
         noun = "pair of sections" if kind.count == 1 else "pairs of sections"
-        text = f"{kind.count} {noun} overlapped, by up to {milliseconds(kind.longest_ns / 1e6)}; {_WORDS[blame]}"
+        text = f"{kind.count} {noun} overlapped, by up to {milliseconds(kind.longest_ns / 1e6)}; {words[blame]}"
         if blame == "lock" and by_part is not None:
             text += f" ({_parts_in_words(by_part)})"
         pairs = dict.fromkeys([*kind.first, kind.longest])

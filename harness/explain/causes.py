@@ -28,6 +28,7 @@ Cause = Literal[
     "deadline",
     "not woken",
     "not let in",
+    "ended session",
     "unknown",
 ]
 IN_WORDS: Final[dict[Cause, str]] = {
@@ -50,6 +51,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "deadline": "the validity had ended",
     "not woken": "a client slept beside a free lock",
     "not let in": "a client asked for a free lock and was not let in",
+    "ended session": "the session that held it had ended",
     "unknown": "the record does not show it",
 }
 _OF_LOSSES: Final[dict[str, Cause]] = {

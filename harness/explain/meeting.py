@@ -12,6 +12,7 @@ from harness.explain.kinds import Told
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, too_few, undecided
 from harness.explain.phrases import at
+from harness.explain.sessions import by_session
 from harness.history.recorded import Recorded
 
 UNRECORDED: Final = "One of the two sections was not recorded, so it is unknown how this happened."
@@ -22,6 +23,9 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if len(case.sides) < 2:
         return Told(UNRECORDED)
     earlier, later = case.sides
+    if run.is_open_ended:
+        text, session_cause = by_session(run, earlier, later)
+        return Told(text, cause=session_cause if case.finding.blame == "lock" else None)
     found = parts(run, evidence, earlier, later)
     cause = of_overlap(found, bool(too_few(run, found, earlier, later))) if case.finding.blame == "lock" else None
     return Told(_because(run, evidence, found, case, earlier, later), parts=found, cause=cause)
@@ -30,6 +34,8 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
 def _because(
     run: Recorded, evidence: Evidence, found: Sequence[NodePart], case: Case, earlier: Side, later: Side
 ) -> str:
+    if run.is_open_ended:
+        return by_session(run, earlier, later)[0]
     match case.finding.blame:
         case "lock":
             return by_lock(run, evidence, found, earlier, later)

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 from harness.checkers.ended_sessions import check
+from harness.explain.cases import Side
+from harness.explain.sessions import by_session
 from harness.history.recorded import Recorded
 from harness.history.run_tables import WireGaps
 from harness.store.wire import CONNECTIONS_SCHEMA
@@ -96,3 +98,27 @@ def test_a_lock_that_promised_a_time_is_judged_by_that() -> None:
     history = History().op("c1", "acquire", "ok", 1, 5, 10, validity_ms=100).op("c1", "release", "ok", 1, 50, 60)
     run = replace(history.recorded(), connections=lambda: table(connection(1, client=40)))
     assert check(run).figures is None
+
+
+def overlap(released: str, *connections: dict[str, Any]) -> str:
+    """Two clients inside at once, as the explanation tells it."""
+    history = History().op("c1", "acquire", "ok", 1, 5, 10).op("c2", "acquire", "ok", 1, 41, 45)
+    history.op("c1", "release", released, 1, 50, 60).op("c2", "release", "ok", 1, 70, 75)
+    run = replace(history.recorded(), connections=lambda: table(*connections))
+    earlier, later = (side_of(run, place) for place in (0, 1))
+    return by_session(run, earlier, later)[0]
+
+
+def side_of(run: Recorded, place: int) -> Side:
+    row = run.sections.iloc[place]
+    asked = {"asked_from_ns": int(row.asked_ns), "requested_ns": None, "validity_ms": None, "token": None}
+    names = ("life", "section", "start_ns", "end_ns", "deadline_min_ns", "deadline_max_ns", "extensions")
+    known = {name: int(row[name]) for name in names}
+    return Side(client=str(row.client), key="k1", ended=str(row.ended), **known, **asked)
+
+
+def test_an_overlap_is_explained_by_what_became_of_the_first_clients_session() -> None:
+    assert "was closed at +40.0 ms, and c2 entered at +45.0 ms" in overlap("fail", connection(1, node=40))
+    assert "need not have known" in overlap("fail", connection(1, node=40))
+    assert "afterwards that it had held the lock until +50.0 ms" in overlap("ok", connection(1, node=40))
+    assert "is not on record" in overlap("info", connection(1))
