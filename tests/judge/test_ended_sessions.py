@@ -84,6 +84,13 @@ def test_a_session_that_may_still_be_open_blames_no_lock(connections: tuple[dict
     assert not blamed(run_of("release", "ok", *named))
 
 
+def test_equal_times_blame_a_lock_only_where_the_session_had_certainly_ended() -> None:
+    assert blamed(run_of("release", "ok", connection(10, client=49))), "it was opened as the lock was granted"
+    assert blamed(run_of("release", "ok", connection(1, client=5))), "it was closed as the lock was asked for"
+    assert not blamed(run_of("release", "ok", connection(1, client=50))), "it was closed as the release was asked for"
+    assert not blamed(run_of("release", "ok", connection(1, client=40), ended=50))
+
+
 def test_a_connection_that_reached_no_node_holds_no_lock() -> None:
     assert blamed(run_of("release", "ok", connection(1, client=40), connection(3, is_reached=False), NEW))
 
