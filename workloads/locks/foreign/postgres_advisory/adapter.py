@@ -47,6 +47,10 @@ class Session:
     def is_open(self) -> bool:
         return self._connection is not None
 
+    @property
+    def is_in_transaction(self) -> bool:
+        return self.is_open and self._connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
+
     def ask(self, sql: str, *values: str) -> "bytes | None":
         """The first value of the first row; None without rows."""
         try:
@@ -96,7 +100,8 @@ class HeldBySession:
     """What both locks have in common."""
 
     def __init__(self, nodes: Nodes, settings: Settings) -> None:
-        del settings
+        if settings.get("tasks", 1) > 1:
+            raise NotImplementedError("a session has one owner, so tasks of a client cannot share it (--tasks)")
         self._lock = Session(nodes[0]["url"])
         self._lock.ask("SELECT 1")
         self._lock.answers_within_s = ANSWER_WITHIN_S
@@ -136,6 +141,12 @@ class Advisory(HeldBySession):
 
 
 class HeldByTransaction(HeldBySession):
+    def acquire(self, key: str, ttl_ms: int) -> Answer:
+        del ttl_ms
+        if self._lock.is_in_transaction:
+            return fail("this client's transaction has the lock already, and can be committed once")
+        return self._begin(key)
+
     def release(self, key: str, value: str) -> Answer:
         del key
         if not self._is_of(value):
@@ -145,8 +156,7 @@ class HeldByTransaction(HeldBySession):
 
 
 class Transaction(HeldByTransaction):
-    def acquire(self, key: str, ttl_ms: int) -> Answer:
-        del ttl_ms
+    def _begin(self, key: str) -> Answer:
         self._lock.ask("BEGIN")
         if self._lock.ask("SELECT pg_try_advisory_xact_lock(hashtext($1))", key) != b"t":
             self._lock.ask("ROLLBACK")
@@ -172,8 +182,7 @@ class Row(HeldByTransaction):
         self._count.ask("SELECT pg_advisory_unlock(1)")
         self._count.answers_within_s = ANSWER_WITHIN_S
 
-    def acquire(self, key: str, ttl_ms: int) -> Answer:
-        del ttl_ms
+    def _begin(self, key: str) -> Answer:
         if key not in self._known:
             self._count.ask("INSERT INTO locks VALUES ($1) ON CONFLICT DO NOTHING", key)
             self._count.ask("INSERT INTO versions VALUES ($1, 0) ON CONFLICT DO NOTHING", key)
