@@ -307,13 +307,14 @@ class BaseCluster(ABC, Generic[N]):
         return {name: server.address for name, server in self._servers.items()}
 
     def _describe(self, facts: Mapping[str, object]) -> dict[str, object]:
+        group = self._spec.group
         return {
             "backend": self.name,
             "persistence": {"nodes": self._spec.policy, "resource": self._spec.policies[RESOURCE]},
             "servers_run_as": str(self._owner),
             "clocks": self._spec.clock_library is not None,
             "replication": self._spec.replication,
-            "group": self._spec.group is not None,
+            "group": group and {"settles_within_ms": group.settles_within_ms},
             "key_events": self._spec.server.server.key_events is not None,
             "wire": self._wire is not None,
             "addresses": {name: str(address) for name, address in self._addresses().items()},

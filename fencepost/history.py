@@ -122,13 +122,14 @@ class Effect:
     """What was done to the parts that a field of `Impact` names. What tells effects apart asks this declaration, so an
     effect is added by declaring its field.
 
-    `of`: what the parts are; links are pairs (client, node). `title`: what they are called in a list. `state`: how each
-    of them was, after `was`; empty: what `Impact.node_state` says. `organ`: what of the part was so, if not all of it.
+    `of`: what the parts are; links are pairs (client, node), members pairs of nodes: who sends, and who does not hear
+    it. `title`: what they are called in a list. `state`: how each of them was, after `was`; empty: what
+    `Impact.node_state` says. `organ`: what of the part was so, if not all of it.
     `halts`: the parts did nothing at all while it lasted. `look`: how the page draws it, as an entry of `LOOKS` in
     `harness/report/page.js`.
     """
 
-    of: Literal["client", "node", "link"]
+    of: Literal["client", "node", "link", "members"]
     title: str
     state: str
     look: str
@@ -141,16 +142,19 @@ Links = tuple[tuple[str, str], ...]
 
 
 class Hit(NamedTuple):
-    """What one effect of a fault hit: the names of clients or nodes, or links. `state`: how they were, after `was`."""
+    """What one effect of a fault hit: the names of clients or nodes, or links, or pairs of members. `state`: how they
+    were, after `was`."""
 
     effect: Effect
     state: str
     names: Names = ()
     links: Links = ()
+    members: Links = ()
 
 
 class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a fault actually hit, by name: links that were cut or slowed, as (client, node); nodes that were paused or
+    """What a fault actually hit, by name: links that were cut or slowed, as (client, node); members of a group that
+    were cut from each other, as (who sends, who does not hear it); nodes that were paused or
     taken down; clients that were paused or killed. Checkers and plots read only this, so they do not have to know the
     fault.
 
@@ -174,6 +178,7 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     answers_errors: bool = False
     wrong_clocks: Annotated[Names, Effect("node", "wrong clocks", "wrong", "clock", organ="clock")] = ()
     wrong_client_clocks: Annotated[Names, Effect("client", "wrong clocks", "wrong", "clock", organ="clock")] = ()
+    cut_members: Annotated[Links, Effect("members", "members cut from each other", "cut off", "cut")] = ()
     clock_off_ms: Millis = 0.0
     clock_rate_percent: Millis = 0.0
 
@@ -181,13 +186,18 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """What it did to which parts."""
         for field, effect in effects_of(type(self)).items():
             if parts := getattr(self, field):
-                is_link = effect.of == "link"
-                yield Hit(effect, self._state(effect), () if is_link else parts, parts if is_link else ())
+                field_of_hit = {"link": "links", "members": "members"}.get(effect.of, "names")
+                yield Hit(effect, self._state(effect))._replace(**{field_of_hit: parts})
 
     @property
     def links(self) -> Links:
         """Over which something was late or did not come."""
         return tuple(link for hit in self.hits() for link in hit.links)
+
+    @property
+    def apart(self) -> Links:
+        """Members that were cut from each other: who sends, and who does not hear it."""
+        return tuple(pair for hit in self.hits() for pair in hit.members)
 
     @property
     def hit_nodes(self) -> Names:
@@ -275,6 +285,9 @@ class FaultEvent(Impact, frozen=True):
     other: it began between `began_ns` and `done_ns` of its `injected`, and ended between those of its `healed`; it has
     none if it did not end. An unplanned `undone` says that somebody ended a planned fault early, for the names that it
     hits: from its `done_ns` on, they no longer were as the fault had left them.
+
+    If the fault hit the leader of a group, `led_by`: `elected` is the member that led instead, `elected_after_ms` after
+    the fault was in force; missing if none did while that was awaited.
     """
 
     event: Literal["injected", "healed", "undone"]
@@ -287,6 +300,9 @@ class FaultEvent(Impact, frozen=True):
     seen: str
     fault_class: str = ""
     unplanned: bool = False
+    led_by: str | None = None
+    elected: str | None = None
+    elected_after_ms: Millis | None = None
 
     def _state(self, effect: Effect) -> str:
         state = super()._state(effect)

@@ -108,7 +108,7 @@ def check(run: Recorded) -> Answer:
 def least_gap_ms(run: Recorded) -> float:
     """A gap that is shorter is not worth a word."""
     rounds_ms = max((run.acquire_limit_ms or 0) - run.config.wait_ms, 0)
-    return max(LEAST_TIMES * run.lease_ms, LEAST_TIMES * rounds_ms, LEAST_MS)
+    return max(LEAST_TIMES * run.lease_ms, LEAST_TIMES * rounds_ms, LEAST_MS) + (run.settles_within_ms or 0)
 
 
 def _least_ns(run: Recorded) -> int:
@@ -121,7 +121,8 @@ def _waits(run: Recorded) -> Iterator[_Wait]:
     if not len(each):
         return
     config, begin = run.config, run.timeline.start_ns
-    stretches = list(reach(config.user_names, run.nodes, run.faults, run.ends, begin, int(each["until"].max())))
+    names, last = (config.user_names, run.nodes), int(each["until"].max())
+    stretches = list(reach(*names, run.faults, run.ends, begin, last, is_group=run.is_group))
     for client, key, since, until in rows_of(each, "client", "key", "since", "until"):
         able = ((a, b) for a, b, some in stretches if str(client) in some)
         for a, b in merged(able, since, until):
@@ -149,7 +150,8 @@ def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
     invoke, complete = (tries[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     config = run.config
     links = [replace(event, paused_clients=(), killed_clients=()) for event in run.faults]
-    stretches = reach(config.user_names, run.nodes, links, (), run.timeline.start_ns, int(complete.max()))
+    names, last = (config.user_names, run.nodes), int(complete.max())
+    stretches = reach(*names, links, (), run.timeline.start_ns, last, is_group=run.is_group)
     own = {client: (tries["client"] == client).to_numpy(np.bool_) for client in config.user_names}
     for began, done, able in stretches:
         for client in own.keys() - able.keys():

@@ -175,7 +175,7 @@ def _calm(run: Recorded, rows: Ints) -> Bools:
     client = codes_in(pd.Index(config.user_names), ops["client"])
     begin, end = run.timeline.start_ns, int(complete.max())
     # A client that tries is alive, so only the fact that somebody ended matters here, not who.
-    stretches = list(reach(config.user_names, run.nodes, run.faults, (), begin, end))
+    stretches = list(reach(config.user_names, run.nodes, run.faults, (), begin, end, is_group=run.is_group))
     granted = granted[_surely_as_recorded(run, invoke[granted], complete[granted])]
     enough: set[frozenset[str]] = set()
     for since, until, missing in stretches:

@@ -156,6 +156,8 @@ def out_of_order(run: Recorded, from_ns: int, until_ns: int) -> str:
         if window.event.began_ns <= until_ns and (window.to_ns is None or window.to_ns >= from_ns):
             links.update(window.event.links)
             for hit in window.event.hits():
+                if hit.members:
+                    states.setdefault((hit.effect.organ, hit.state), set()).update(name for _, name in hit.members)
                 if hit.names:
                     states.setdefault((hit.effect.organ, hit.state), set()).update(hit.names)
     for milder, worse in _IS_TOLD_ALONE.items():

@@ -151,7 +151,7 @@ def _fault(window: Window) -> TraceSlice:
     event = window.event
     hit: dict[str, list[str | tuple[str, str]]] = {}
     for each in event.hits():
-        hit.setdefault(each.effect.title, []).extend((*each.names, *each.links))
+        hit.setdefault(each.effect.title, []).extend((*each.names, *each.links, *each.members))
     args = {"took effect": window.took, "seen": event.seen, "healed": window.to_ns is not None}
     args |= {name: _joined(names) for name, names in hit.items()}
     return TraceSlice(event.what, window.from_ns, window.to_ns, args)

@@ -1,4 +1,8 @@
-"""When faults may have been active, and which clients could reach a majority in the meantime."""
+"""When faults may have been active, and which clients could reach a majority in the meantime.
+
+Of independent nodes, a client must reach a majority itself. Of the members of one group, it must reach one that has a
+quorum behind it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from fencepost.history import ClientEnd, FaultEvent
-from fencepost.quorum import quorum
+from fencepost.quorum import quorum, with_a_quorum
 
 FOREVER_NS: Final = 2**62
 """The end of a fault that was never healed, and the latest deadline of a lock that reported no validity."""
@@ -45,7 +49,7 @@ def _with_ends(events: Iterable[FaultEvent]) -> Iterator[tuple[FaultEvent, Fault
 
 
 def _hits(event: FaultEvent) -> bool:
-    return bool(event.hit_nodes or event.hit_clients)
+    return bool(event.hit_nodes or event.hit_clients or event.apart)
 
 
 def merged(windows: Iterable[tuple[int, int]], start_ns: int, end_ns: int) -> list[tuple[int, int]]:
@@ -88,10 +92,12 @@ def majority_windows(
     ends: Iterable[ClientEnd],
     start_ns: int,
     end_ns: int,
+    *,
+    is_group: bool = False,
 ) -> list[tuple[int, int]]:
     """The times within [start, end] at which at least one running client could certainly reach a majority of the
     nodes."""
-    stretches = reach(clients, nodes, faults, ends, start_ns, end_ns)
+    stretches = reach(clients, nodes, faults, ends, start_ns, end_ns, is_group=is_group)
     return merged(((began, done) for began, done, able in stretches if able), start_ns, end_ns)
 
 
@@ -102,6 +108,8 @@ def reach(
     ends: Iterable[ClientEnd],
     start_ns: int,
     end_ns: int,
+    *,
+    is_group: bool = False,
 ) -> Iterator[tuple[int, int, dict[str, frozenset[str]]]]:
     """The intervals of [start, end] within which nothing changed, in order. Each has the running clients that could
     certainly reach a majority of the nodes, and for each of them the nodes that it may not have reached.
@@ -115,19 +123,21 @@ def reach(
     edges.update(t for _, *window in windows for t in window)
     edges.update(ended.values())
     times = sorted(t for t in edges if start_ns <= t <= end_ns)
-    majority = quorum(len(nodes))
+    enough = 1 if is_group else quorum(len(nodes))
     for began, done in pairwise(times):
         active = [event for event, since, until in windows if since < done and until > began]
         gone = {name for event in active for name in event.halted_clients}
         gone.update(name for name, at_ns in ended.items() if at_ns <= began)
         down = {name for event in active for name in event.nodes}
+        if is_group:
+            down = {*nodes} - with_a_quorum(nodes, down, {pair for event in active for pair in event.apart})
         cut = {link for event in active for link in event.links}
         missing = {
             client: frozenset(node for node in nodes if node in down or (client, node) in cut)
             for client in clients
             if client not in gone
         }
-        yield began, done, {c: lost for c, lost in missing.items() if len(nodes) - len(lost) >= majority}
+        yield began, done, {c: lost for c, lost in missing.items() if len(nodes) - len(lost) >= enough}
 
 
 @dataclass(frozen=True, slots=True)

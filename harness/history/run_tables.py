@@ -79,6 +79,9 @@ class RunTables:
     """What the nodes held; None if they were not watched."""
     unwatchable: str | None = None
     """The nodes' server, if its keys cannot be watched."""
+    settles_within_ms: float | None = None
+    """How long the members of the nodes' group may need after a fault to elect a leader, and how much longer a lease
+    may then last; None if the nodes are independent."""
     acquire_limit_ms: float | None = None
     """How long an acquire may take according to the lock; None if it declares nothing."""
     lock_has_process: bool = True
@@ -111,6 +114,11 @@ class RunTables:
     def at_ms(self, at_ns: int) -> float:
         """Milliseconds since the start of the load, as examples tell them."""
         return (int(at_ns) - self.timeline.start_ns) / 1e6
+
+    @property
+    def is_group(self) -> bool:
+        """Whether the nodes are the members of one group."""
+        return self.settles_within_ms is not None
 
     @cached_property
     def is_open_ended(self) -> bool:

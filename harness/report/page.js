@@ -163,7 +163,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
       const marks = (hit, y0, h, of, colour, off) => { ctx.fillStyle = colour; for (const [r, n] of hit) {
         ctx.globalAlpha = 0.35 + 0.65 * n / of; bar(f.from, f.to, y0 + r * h + h - off, 3, 1); } ctx.globalAlpha = 1; };
       // By an effect's `look`, what the rows of its clients or nodes are filled with, how opaque, and whether only in a thin line.
-      const LOOKS = { clock: [colours.slow, 1, true], stopped: [down, 1], down: [colours.down, 0.75], killed: [colours.down, 0.45] };
+      const LOOKS = { clock: [colours.slow, 1, true], cut: [colours.cut, 1, true], stopped: [down, 1], down: [colours.down, 0.75], killed: [colours.down, 0.45] };
       for (const h of f.hits) {
         if (h.of === "link") {
           marks(h.clients, clientsY, clientH, data.nodes.length, colours[h.look], clientH / 2 + 2);

@@ -100,6 +100,8 @@ def _fault(
         """Names as numbers of rows, links as pairs of them; -1 is the resource, which has no row."""
         if hit.links:
             return [(clients[c], nodes.get(n, -1)) for c, n in hit.links if c in clients]
+        if hit.members:
+            return sorted({nodes[name] for _, name in hit.members if name in nodes})
         of = clients if hit.effect.of == "client" else nodes
         return [of[name] for name in hit.names if name in of]
 
@@ -112,7 +114,10 @@ def _fault(
         "healed": window.to_ns is not None,
         "took": window.took,
         "unplanned": event.unplanned,
-        "hits": [{"of": hit.effect.of, "look": hit.effect.look, "rows": rows(hit)} for hit in event.hits()],
+        "hits": [
+            {"of": "node" if hit.members else hit.effect.of, "look": hit.effect.look, "rows": rows(hit)}
+            for hit in event.hits()
+        ],
     }
 
 

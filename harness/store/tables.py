@@ -118,6 +118,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         key_events=folder.read_nodes,
         watched=_read_watched(folder),
         unwatchable=_unwatchable(environment),
+        settles_within_ms=_settles_within_ms(environment),
         acquire_limit_ms=_acquire_limit_ms(environment),
         lock_has_process=_lock_has_process(environment),
         doubts=doubts,
@@ -174,6 +175,13 @@ def _unwatchable(environment: Mapping[str, Any]) -> str | None:
         return None
     server = cluster.get("server")
     return str(server.get("name")) if isinstance(server, Mapping) else None
+
+
+def _settles_within_ms(environment: Mapping[str, Any]) -> float | None:
+    """None if the nodes were no group, or are not known to have been."""
+    cluster = environment.get("cluster")
+    group = cluster.get("group") if isinstance(cluster, dict) else None
+    return float(group["settles_within_ms"]) if isinstance(group, dict) else None
 
 
 def _acquire_limit_ms(environment: Mapping[str, Any]) -> float | None:
