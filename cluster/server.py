@@ -27,6 +27,7 @@ Ability = Literal[
     "a clock that can be read",
     "files that can be damaged",
     "writes that can be refused",
+    "members that talk to each other",
 ]
 """What a fault may need of the nodes' server, in the words of an error message."""
 
@@ -329,5 +330,6 @@ def abilities(server: Server) -> frozenset[Ability]:
         "a clock that can be read": server.read_clock,
         "files that can be damaged": server.data_files,
         "writes that can be refused": server.write_errors,
+        "members that talk to each other": server.group,
     }
     return frozenset(ability for ability, part in has.items() if part is not None)

@@ -16,9 +16,11 @@ from fencepost.errors import FencepostError
 from fencepost.history import FaultEvent, Impact
 from fencepost.text import listed
 from nemesis.base import Evidence, Fault, HasClass, LateError, World
+from nemesis.elections import Election, await_election, leader_of
 from nemesis.node_down import LONGEST_LEASE
 
 _LOOK_EVERY_S: Final = 0.02
+_ELECTION_LIMIT_MS: Final = 5_000.0
 
 
 class _ActiveFault(NamedTuple):
@@ -45,6 +47,7 @@ class ActiveFaults:
         self._observe = observe
         self._held: dict[str, _ActiveFault] = {}
         self._on_processes = Lock()
+        self._is_group = world.cluster.members is not None
 
     @property
     def active(self) -> tuple[str, ...]:
@@ -63,6 +66,7 @@ class ActiveFaults:
         outlast its leases does.
         """
         with self._alone(fault):
+            leader = leader_of(self._world) if self._is_group and fault.targets.nodes else None
             began_ns = monotonic_ns()
             self._held[fault_id] = _ActiveFault(nemesis, fault, Impact())
             try:
@@ -74,7 +78,9 @@ class ActiveFaults:
                 return self._record("injected", fault_id, held, began_ns, done_ns, missed)
             done_ns = monotonic_ns()
         held = self._held[fault_id] = self._taken(nemesis, fault, impact, done_ns, lasts_ms)
-        return self._record("injected", fault_id, held, began_ns, done_ns, fault.probe(self._world, impact))
+        evidence = fault.probe(self._world, impact)
+        election = await_election(self._world, leader, impact, done_ns, min(lasts_ms, _ELECTION_LIMIT_MS))
+        return self._record("injected", fault_id, held, began_ns, done_ns, evidence, election)
 
     def _taken(self, nemesis: str, fault: Fault, impact: Impact, done_ns: int, lasts_ms: float) -> _ActiveFault:
         if impact.how_down is None:
@@ -137,7 +143,14 @@ class ActiveFaults:
         return self._on_processes if hit.nodes or hit.clients or not hit.links else nullcontext()
 
     def _record(
-        self, event: str, fault_id: str, held: _ActiveFault, began_ns: int, done_ns: int, evidence: Evidence
+        self,
+        event: str,
+        fault_id: str,
+        held: _ActiveFault,
+        began_ns: int,
+        done_ns: int,
+        evidence: Evidence,
+        election: Election | None = None,
     ) -> FaultEvent:
         recorded = FaultEvent(
             event=event,  # type: ignore[arg-type]
@@ -147,7 +160,10 @@ class ActiveFaults:
             began_ns=began_ns,
             done_ns=done_ns,
             holds=evidence.holds,
-            seen=evidence.seen,
+            seen=evidence.seen if election is None else f"{evidence.seen}; {election}",
+            led_by=election and election.before,
+            elected=election and election.leader,
+            elected_after_ms=election and election.after_ms,
             fault_class=held.fault.fault_class if isinstance(held.fault, HasClass) else held.nemesis,
             **msgspec.structs.asdict(held.impact),
         )

@@ -15,7 +15,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def said_by(toy: str) -> dict[str, Any]:
-    """What `tests/toys/TOY.py` says, as JSON on the descriptor that it is given second."""
+    """What this toy says, as JSON on the descriptor that it is given second."""
     errors = os.memfd_create("errors")
     sandbox = launch([sys.executable, str(_ROOT / f"tests/toys/{toy}.py")], {"PYTHONPATH": str(_ROOT)}, errors)
     assert not isinstance(sandbox, Refusal), sandbox

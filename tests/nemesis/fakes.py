@@ -224,6 +224,7 @@ class FakeCluster:
     holds: Callable[[], Holdings] | None = dict
     is_slow: bool = False
     patience_s: float = 10.0
+    members: None = None
 
     def __post_init__(self) -> None:
         self.nodes = {name: FakeNode(name, self.calls) for name in self.of.nodes}
