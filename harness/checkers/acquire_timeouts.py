@@ -39,7 +39,7 @@ how long it waited for a processor. It is the same for every TTL, because it is 
 
 class Figures(KeyFigures, frozen=True):
     """`limit_ms`: what a call was allowed; `declared`: whether the lock said so itself. `acquires`: calls. `overruns`:
-    those that took longer than the limit and `SLACK_MS`. `longest_ms`: the longest call; None without calls. Neither
+    calls longer than the limit and `SLACK_MS`. `longest_ms`: the longest call; None without calls. Neither
     counts the time for which the client was stopped. `excused`: calls that were too long only because of that."""
 
     limit_ms: float

@@ -28,8 +28,8 @@ from harness.verdict import Answer
 ONLY_IF_NAMED: Final = True
 
 _WORDS: Final[dict[OverlapBlame, str]] = {
-    "lock": "all of them were within the validity that their lock had told them",
-    "client": "at least one of them had outlived its validity",
+    "lock": "all of them still held valid leases",
+    "client": "at least one of them had outlived its lease",
     "undecided": "the record allows both readings",
 }
 _TILES: Final[tuple[tuple[OverlapBlame, str, Tone], ...]] = (
@@ -106,11 +106,11 @@ def check(run: Recorded) -> Answer:
     permits = run.config.permits
     crowding = count_crowding(run.sections, permits, run.sections_by_key)
     findings = []
-    were = "client was" if permits == 1 else "clients were"
+    permitted = "1 client was" if permits == 1 else f"{permits} clients were"
     for blame, excess in crowding.excess.items():
         number, most = len(excess.rows), int(excess.inside.max())
-        times = "once" if number == 1 else f"{number} times"
-        text = f"{times} a client entered and more than {permits} {were} inside, up to {most} at once; {_WORDS[blame]}"
+        times = f"{plural(number, 'time')}, up to {most} clients"
+        text = f"more than {permitted} inside at once ({times}); {_WORDS[blame]}"
         examples = tuple(
             _example(run, blame, int(excess.rows[place]), int(excess.inside[place])) for place in _shown(excess)
         )
@@ -132,7 +132,7 @@ def _shown(excess: Excess) -> list[int]:
 
 
 def _example(run: Recorded, blame: OverlapBlame, row: int, inside: int) -> dict[str, object]:
-    """One entry beyond the permits, as an example of a finding. `others`: the sections that were open then, those that
+    """One entry beyond the permits, as an example of a finding. `others`: the sections that were open then and
     count for this blame."""
     sections = run.sections.iloc[open_with(run.sections, row, blame)]
     entered = sections.iloc[-1]

@@ -52,7 +52,7 @@ class Figures(CheckerFigures, frozen=True):
         handover = self.handover_ms
         named = {"p50": handover.p50, "p90": handover.p90, "p99": handover.p99, "max": handover.max}
         times = ", ".join(f"{name} {milliseconds(value)}" for name, value in named.items())
-        yield Row("handover", f"{times} from a release to the next grant, while somebody waited", order=67)
+        yield Row("handover", f"{times} from a release to the next grant, while a client waited", order=67)
         if self.shares:
             fewest, most = (pick(self.shares, key=lambda share: share.sections) for pick in (min, max))
             text = f"{count(fewest.sections)} ({fewest.client}) to {count(most.sections)} ({most.client}) sections"

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.history import FaultEvent
-from fencepost.text import count, plural
+from fencepost.text import count
 from harness.figures import CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
@@ -24,6 +24,7 @@ from nemesis.base import FaultClass
 Ints = npt.NDArray[np.int64]
 
 STEPS: Final = ("acquire", "extend", "inside", "release", "rest")
+_IN_WORDS: Final = {"inside": "in section"}
 BRIEF_TTLS: Final = 0.1
 LONG_TTLS: Final = 3.0
 _LEAST_REST_NS: Final = 1_000_000
@@ -43,13 +44,13 @@ class Figures(CheckerFigures, frozen=True):
         return {step: sum(steps[step] for steps in self.met.values()) for step in STEPS}
 
     def rows(self) -> Iterator[Row]:
-        """`9 of 21 classes; met acquire 1,204 times, extend never, inside 380 times, release 402 times, rest never`."""
+        """`9 of 21 classes of fault; hit: acquire 1,204, extend 0, in section 380, release 402, rest 0`."""
         if not self.met:
             return
         known = len(get_args(FaultClass))
         tried = known - len(self.not_tried)
-        met = ", ".join(f"{step} {_times(number)}" for step, number in self.by_step.items())
-        yield Row("coverage", f"{tried} of {known} classes of fault; they met {met}", order=11, is_input=True)
+        hit = ", ".join(f"{_IN_WORDS.get(step, step)} {number:,}" for step, number in self.by_step.items())
+        yield Row("coverage", f"{tried} of {known} classes of fault; hit: {hit}", order=11, is_input=True)
 
     def parts(self) -> Iterator[Part]:
         if not self.met:
@@ -57,9 +58,9 @@ class Figures(CheckerFigures, frozen=True):
         rows = tuple((name, tuple(count(steps[step]) for step in STEPS)) for name, steps in self.met.items())
         missing = f" Not tried: {', '.join(self.not_tried)}." if self.not_tried else ""
         yield Part(
-            "What the faults met",
+            "What the faults hit",
             order=40,
-            note="How many times a fault of each class was in force while a client that it concerns took this step of "
+            note="How many times a fault of each class was in force while a client that it affects took this step of "
             f"the lock.{missing}",
             tables=(Table("class of fault", STEPS, rows),),
         )
@@ -132,7 +133,3 @@ def _class(window: Window, ttl_ms: float) -> str:
     if lasted < BRIEF_TTLS:
         return f"{name}, brief"
     return f"{name}, long" if lasted >= LONG_TTLS else name
-
-
-def _times(number: int) -> str:
-    return plural(number, "time") if number else "never"

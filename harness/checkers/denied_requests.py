@@ -1,8 +1,8 @@
 """Did the servers turn the lock's requests away, because it had not logged in or may not do what it asked for?
 
 The servers count that themselves, by the first word of the error. Some client libraries ask before they log in, and are
-turned away once a connection; that does no harm. But a run in which nobody acquired the lock, and requests were turned
-away, says nothing about the lock: it had no access.
+turned away once a connection; that does no harm. But a run in which no client acquired the lock, and requests were
+turned away, says nothing about the lock: it had no access.
 """
 
 from __future__ import annotations

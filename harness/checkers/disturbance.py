@@ -46,27 +46,27 @@ class Figures(CheckerFigures, frozen=True):
     latest: LateFault | None
 
     def rows(self) -> Iterator[Row]:
-        """`clients woke up to 21 ms late (p99 3.0 ms), the harness 4.0 ms (p99 1.0 ms); …`"""
+        """`scheduling delay: clients up to 21 ms (p99 3.0 ms), the harness up to 4.0 ms (p99 1.0 ms); …`"""
         yield Row("machine", "; ".join(self._texts()), order=95)
 
     def parts(self) -> Iterator[Part]:
         yield Part(
             "The machine",
             order=95,
-            hint="How late processes woke up, and how late faults were injected. On a quiet machine all of this is a "
-            "few milliseconds.",
+            hint="How late processes were scheduled, and how late faults were injected. On a quiet machine all of "
+            "this is a few milliseconds.",
             pairs=tuple(self._pairs()),
         )
 
     def _texts(self) -> Iterator[str]:
         named = [("clients", self.clients), ("the harness", self.harness)]
-        woke = [
-            f"{who} up to {milliseconds(late.longest_ms)} late (p99 {milliseconds(late.p99_ms)})"
+        delays = [
+            f"{who} up to {milliseconds(late.longest_ms)} (p99 {milliseconds(late.p99_ms)})"
             for who, late in named
             if late
         ]
-        if woke:
-            yield f"woke up: {', '.join(woke)}"
+        if delays:
+            yield f"scheduling delay: {', '.join(delays)}"
         if self.clients:
             yield f"CPU starvation of a client: up to {number(self.clients.waited_percent)} % of the time"
         if self.stolen_percent:
@@ -75,15 +75,15 @@ class Figures(CheckerFigures, frozen=True):
             yield f"faults were injected up to {milliseconds(self.latest.late_ms)} late"
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
-        for who, late in (("Clients", self.clients), ("The harness", self.harness)):
+        for who, late in (("the clients", self.clients), ("the harness", self.harness)):
             if late:
                 waited = f"CPU starvation {number(late.waited_percent)} % of the time"
-                woke = f"p99 {milliseconds(late.p99_ms)}, longest {milliseconds(late.longest_ms)}"
-                yield f"{who} woke up late by", f"{woke}; {waited}"
+                delay = f"p99 {milliseconds(late.p99_ms)}, longest {milliseconds(late.longest_ms)}"
+                yield f"Scheduling delay of {who}", f"{delay}; {waited}"
         yield "Processor time taken by a hypervisor", f"{number(self.stolen_percent)} %"
         if self.latest:
             fault = printable(self.latest.fault)
-            yield "Faults were injected late by", f"up to {milliseconds(self.latest.late_ms)} ({fault})"
+            yield "Delay of injected faults", f"up to {milliseconds(self.latest.late_ms)} ({fault})"
 
 
 def check(run: Recorded) -> Answer:

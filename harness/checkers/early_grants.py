@@ -8,7 +8,7 @@ whether or not that came true.
 A lock need not ask for what its process has already (it keeps a lease, renews it in the background, or was handed it by
 a release). So a node counts as well if it held a key of the lock then that the same process had set and knew of, or a
 release of another client; and if that is not known, because the node was not watched or no request on record set the
-key. How many nodes are needed is a majority of those that a call usually asks: of all that the lock uses, if it asks as
+key. How many nodes are needed is a majority of the nodes a call usually asks: of all that the lock uses, if it asks as
 many, and one if it asks one. Nothing is said of nested acquires and, for semaphores, of more than one node.
 """
 
@@ -44,7 +44,7 @@ _EXAMPLES: Final = 3
 
 
 class Figures(CheckerFigures, frozen=True):
-    """`grants`: acquires that were granted. `early`: those that said yes before a majority of the nodes had
+    """`grants`: acquires that were granted. `early`: how many of them succeeded before a majority of the nodes had
     answered."""
 
     grants: int
@@ -53,11 +53,11 @@ class Figures(CheckerFigures, frozen=True):
     def rows(self) -> Iterator[Row]:
         if self.early:
             grants = out_of(self.early, self.grants, "acquire", "acquires")
-            yield Row("early", f"{grants} said yes before a majority of the nodes had answered", order=61)
+            yield Row("early", f"{grants} succeeded before a majority of the nodes had answered", order=61)
 
 
 class _Early(NamedTuple):
-    """`place`: of the acquire among those that were granted. `answered`: the nodes that had; `needed`: how many
+    """`place`: of the acquire among the granted ones. `answered`: the nodes that had; `needed`: how many
     must."""
 
     place: int
@@ -78,7 +78,7 @@ def check(run: Recorded) -> Answer:
     if not early:
         return Answer(figures)
     text = (
-        f"{out_of(len(early), len(grants), 'acquire', 'acquires')} said yes before a majority of the nodes had "
+        f"{out_of(len(early), len(grants), 'acquire', 'acquires')} succeeded before a majority of the nodes had "
         "answered: the lock cannot have known that it was granted"
     )
     examples = []
@@ -161,7 +161,7 @@ class _Held:
         )
 
     def _there(self, node: str, key: str, at_ns: int) -> Iterator[tuple[str, int]]:
-        """The latest change of the key by then, and those that may have happened by then."""
+        """The latest change of the key by then, and all changes that may have happened by then."""
         changes = self._changes.get((node, key), [])
         later = bisect_right(changes, at_ns, key=attrgetter("at_ns"))
         for change in changes[max(later - 1, 0) :]:
@@ -182,7 +182,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     client, nodes = printable(str(example["client"])), [printable(str(node)) for node in example["answered"]]
     when, who = f"+{float(example['at_ms']):,.1f} ms", f"only {listed(nodes)}" if nodes else "no node"
     return Told(
-        f"The lock said yes to {client} at {when}, when {who} had answered it; a majority is "
+        f"The acquire of {client} succeeded at {when}, when {who} had answered it; a majority is "
         f"{plural(int(example['needed']), 'answer')}."
     )
 

@@ -1,9 +1,9 @@
 """Was the lock still there when its holder gave it back?
 
 A refused release says that the lock was no longer held. After the validity that is correct. Within it, if no fault can
-have been in force since the acquire began (a node that lost its memory, a reply that was lost), somebody else took or
-deleted the keys, or they expired too early. The holder itself finds this out, so it shows even if nobody else acquired
-the lock.
+have been in force since the acquire began (a node that lost its memory, a reply that was lost), another client took or
+deleted the keys, or they expired too early. The holder itself finds this out, so it shows even if no other client
+acquired the lock.
 
 A lock may say so only because the nodes did not answer in time, on a machine that is too busy, say. So nothing was lost
 if a majority of the nodes may still have held the section's value when the release was asked for.
@@ -66,8 +66,8 @@ def check(run: Recorded) -> Answer:
     )
     noun = "lease was" if len(lost) == 1 else "leases were"
     text = (
-        f"{len(lost)} {noun} gone when the holder released within the validity, although no fault was in force: "
-        "somebody else deleted or took the keys, or they expired too early"
+        f"{len(lost)} {noun} lost before its holder released it, within its validity, although no fault was in "
+        "force: another client deleted or took the keys, or they expired too early"
     )
     return Answer(figures, (LOST_EARLY.found("lock", text, len(lost), examples),))
 

@@ -1,6 +1,6 @@
 """How much of the run could be judged? On a machine without enough processor time faults come too late to be seen, no
 client reaches a majority, and hardly a section is granted: such a run would be valid for lack of evidence. So would one
-whose harness or clients waited for a processor most of the time.
+whose harness or clients were starved of CPU most of the time.
 
 The floors are options. A run below one of them is unknown, unless it is a violation: what was found stays found.
 They are for loads; a script plays the few steps that it consists of.
@@ -32,9 +32,9 @@ _STARVED_OVER_NS: Final = 10_000_000_000
 
 
 class Figures(CheckerFigures, frozen=True):
-    """`faults_percent`: how many of the planned faults that were injected were seen to work; None if none was injected.
-    `reach_percent`: for how much of the load some client could certainly have reached a majority of nodes, over slow
-    links, too, unless liveness is required. `empty_percent`: the longest time in which no client was inside
+    """`faults_percent`: how many of the planned faults that were injected were verified active; None if none was
+    injected. `reach_percent`: for how much of the load some client could certainly have reached a majority of nodes,
+    over slow links, too, unless liveness is required. `empty_percent`: the longest time in which no client was inside
     (`empty_ms`), as a share of the load. `starved`: the process, the harness or a client, that waited longest for a
     processor, and `starved_percent` for how much of the load; None if no process told of ten seconds or more.
     `sections`: granted; `sections_wanted`: the floor for this load."""
@@ -49,7 +49,7 @@ class Figures(CheckerFigures, frozen=True):
     starved_percent: float = 0.0
 
     def rows(self) -> Iterator[Row]:
-        """`97 % of the faults seen to work; a majority in reach for 82 % of the load; …`."""
+        """`97 % of the faults verified active; a majority in reach for 82 % of the load; …`."""
         yield Row("judged", "; ".join(f"{name} {text}" for name, text in self._pairs()), order=13)
 
     def parts(self) -> Iterator[Part]:
@@ -57,7 +57,7 @@ class Figures(CheckerFigures, frozen=True):
         sections = ("Critical sections", f"{count(self.sections)} (at least {count(self.sections_wanted)} wanted)")
         if self.starved is not None:
             waited = f"{_percent(self.starved_percent)} of the load ({self.starved})"
-            pairs = (*pairs, ("Longest wait for a processor", waited))
+            pairs = (*pairs, ("Most CPU starvation", waited))
         yield Part(
             "How much could be judged",
             order=11,
@@ -68,7 +68,7 @@ class Figures(CheckerFigures, frozen=True):
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         if self.faults_percent is not None:
-            yield "faults seen to work", _percent(self.faults_percent)
+            yield "faults verified active", _percent(self.faults_percent)
         yield "a majority in reach for", f"{_percent(self.reach_percent)} of the load"
         yield "longest without a client inside", f"{milliseconds(self.empty_ms)} ({_percent(self.empty_percent)})"
 
@@ -129,7 +129,7 @@ def _lacking(run: Recorded, figures: Figures, seen: int, injected: int) -> Itera
     config = run.config
     if figures.faults_percent is not None and figures.faults_percent < config.least_faults:
         yield (
-            f"{seen} of {plural(injected, 'fault')} seen to work ({_percent(figures.faults_percent)}, at least "
+            f"{seen} of {plural(injected, 'fault')} verified active ({_percent(figures.faults_percent)}, at least "
             f"{config.least_faults:g} % wanted)"
         )
     if figures.reach_percent < config.least_reach:
@@ -146,7 +146,7 @@ def _lacking(run: Recorded, figures: Figures, seen: int, injected: int) -> Itera
         )
     if figures.starved_percent > config.most_starved:
         yield (
-            f"{figures.starved} waited for a processor for {_percent(figures.starved_percent)} of the load (at most "
+            f"CPU starvation of {figures.starved} for {_percent(figures.starved_percent)} of the load (at most "
             f"{config.most_starved:g} % wanted)"
         )
 

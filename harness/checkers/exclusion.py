@@ -16,13 +16,13 @@ from harness.figures import Cell, CheckerFigures, Row, Tile, Tone
 from harness.history.failing_parts import failing_part
 from harness.history.overlap_counts import count_overlaps
 from harness.history.overlaps import BLAMES, OverlapBlame, overlapping_pairs
-from harness.history.parts_that_fail import IN_WORDS, PARTS, Part
+from harness.history.parts_that_fail import AT_FAULT, IN_WORDS, PARTS, Part
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
 _WORDS: Final[dict[OverlapBlame, str]] = {
-    "lock": "both clients were within the validity that their lock had told them",
-    "client": "one client had outlived its validity",
+    "lock": "both clients still held valid leases",
+    "client": "one client had outlived its lease",
     "undecided": "the record allows both readings",
 }
 _OPEN_ENDED_WORDS: Final[dict[OverlapBlame, str]] = {
@@ -142,8 +142,8 @@ def _by_part(run: Recorded) -> dict[Part, int] | None:
 
 
 def _parts_in_words(by_part: Mapping[Part, int]) -> str:
-    """`the library did wrong in 1, servers forgot keys in 3`."""
-    return ", ".join(f"{IN_WORDS[part]} in {number:,}" for part, number in by_part.items() if number)
+    """`library at fault: 1, server lost the key: 3`."""
+    return ", ".join(f"{AT_FAULT[part]}: {number:,}" for part, number in by_part.items() if number)
 
 
 _MEASURED_TO: Final[dict[OverlapBlame, str | None]] = {

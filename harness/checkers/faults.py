@@ -22,8 +22,8 @@ class OfNemesis(msgspec.Struct, frozen=True):
 
 
 class Figures(CheckerFigures, frozen=True):
-    """`planned`: faults in the schedule. `injected`: those that were; `observed`: a probe saw them in force; `healed`:
-    a probe saw them gone. `by_nemesis`: the last three for each nemesis."""
+    """`planned`: faults in the schedule. `injected`: how many of them were; `observed`: a probe saw them in force;
+    `healed`: a probe saw them gone. `by_nemesis`: the last three for each nemesis."""
 
     planned: int
     injected: int
@@ -32,7 +32,7 @@ class Figures(CheckerFigures, frozen=True):
     by_nemesis: dict[str, OfNemesis]
 
     def rows(self) -> Iterator[Row]:
-        """`12 planned, 12 injected, 12 seen to work, 12 seen healed (crash 6 of 6, partition 6 of 6)`."""
+        """`12 planned, 12 injected, 12 verified active, 12 verified healed (crash 6 of 6, partition 6 of 6)`."""
         each = ", ".join(
             f"{printable(name)} {count(own.observed)} of {count(own.injected)}" for name, own in self.by_nemesis.items()
         )
@@ -40,7 +40,7 @@ class Figures(CheckerFigures, frozen=True):
         yield Row("faults", f"{self._totals()}{detail}", order=10, is_input=True)
 
     def _totals(self) -> str:
-        seen = f"{count(self.observed)} seen to work, {count(self.healed)} seen healed"
+        seen = f"{count(self.observed)} verified active, {count(self.healed)} verified healed"
         if self.planned:
             return f"{count(self.planned)} planned, {count(self.injected)} injected, {seen}"
         return f"{count(self.injected)} by the script, {seen}" if self.injected else "none planned"
@@ -49,11 +49,11 @@ class Figures(CheckerFigures, frozen=True):
         if self.planned:
             note = f"of {count(self.planned)} planned, {count(self.injected)} injected"
             missed = self.observed < self.planned
-            yield Tile("Faults seen to work", count(self.observed), note, "warn" if missed else "", order=90)
+            yield Tile("Faults verified active", count(self.observed), note, "warn" if missed else "", order=90)
 
 
 def check(run: Recorded) -> Answer:
-    """Unplanned faults are not counted: nobody wanted them to work (`harness.checkers.unplanned`)."""
+    """Unplanned faults are not counted: they were not asked for (`harness.checkers.unplanned`)."""
     planned = [event for event in run.faults if not event.unplanned]
     injected = {event.fault: event for event in planned if event.event == "injected"}
     healed = {event.fault: event for event in planned if event.event == "healed"}
@@ -65,11 +65,11 @@ def check(run: Recorded) -> Answer:
         by_nemesis.setdefault(event.nemesis, []).append(event)
     findings = []
     if missed:
-        text = f"{len(missed)} of {len(injected)} injected faults were not seen to take: {_names(missed)}"
+        text = f"{len(missed)} of {len(injected)} injected faults were not verified active: {_names(missed)}"
         examples = tuple(_example(run, event) for event in missed[:5])
         findings.append(MISSED.found("harness", text, len(missed), examples))
     if still:
-        text = f"{len(still)} of {len(injected)} injected faults were not seen to be healed: {_names(still)}"
+        text = f"{len(still)} of {len(injected)} injected faults were not verified healed: {_names(still)}"
         examples = tuple(_example(run, healed.get(event.fault, event)) for event in still[:5])
         findings.append(NOT_HEALED.found("harness", text, len(still), examples))
     observed = len(injected) - len(missed)
@@ -100,5 +100,5 @@ def _example(run: Recorded, event: FaultEvent) -> dict[str, object]:
     return {"fault": event.fault, "what": event.what, "at_ms": at_ms, "seen": event.seen}
 
 
-MISSED: Final = FindingKind("fault-missed", "none", noun="fault(s) not seen to take")
-NOT_HEALED: Final = FindingKind("fault-not-healed", "none", noun="fault(s) not seen to be healed")
+MISSED: Final = FindingKind("fault-missed", "none", noun="fault(s) not verified active")
+NOT_HEALED: Final = FindingKind("fault-not-healed", "none", noun="fault(s) not verified healed")

@@ -37,7 +37,7 @@ _GONE: Final = "because another lease's unique value was there"
 
 
 class Figures(CheckerFigures, frozen=True):
-    """`mode`: `--fencing`. `token_source`: who granted the tokens, `none` where nobody did. `tokens_not_increasing`:
+    """`mode`: `--fencing`. `token_source`: who granted the tokens, `none` without any. `tokens_not_increasing`:
     sections whose token is not larger than that of a section that had ended before."""
 
     mode: str

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fencepost.text import count, listed, milliseconds, printable
+from fencepost.text import listed, milliseconds, plural, printable
 from harness.checkers.free_waits import patience_ns, silences
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.phrases import lasting
@@ -35,8 +35,8 @@ _COMPLETED: Final = ("extend", "held", "reenter", "leave", "release")
 
 
 class Figures(CheckerFigures, frozen=True):
-    """`calls`: those that hung. `longest_ms`: for how long; None if none did. `allowed_ms`: how long a call may say
-    nothing."""
+    """`calls`: how many hung. `longest_ms`: for how long; None if none did. `allowed_ms`: how long a call may send and
+    receive nothing."""
 
     calls: int
     longest_ms: float | None
@@ -44,7 +44,7 @@ class Figures(CheckerFigures, frozen=True):
 
     def rows(self) -> Iterator[Row]:
         if self.calls:
-            text = f"{count(self.calls)} calls of the lock said nothing for up to {milliseconds(self.longest_ms)}"
+            text = f"{plural(self.calls, 'call')} of the lock hung for up to {milliseconds(self.longest_ms)}"
             yield Row("hung", text, order=91)
 
 
@@ -88,8 +88,8 @@ def allowed_ms(run: Recorded) -> float:
 
 
 def _long_calls(run: Recorded, least_ns: int) -> Iterator[tuple[str, Wait]]:
-    """Those that lasted that long: completed ones, and those in which a client ended. An acquire counts if the lock
-    declares a limit; another one may wait for as long as others hold the lock."""
+    """The calls that lasted that long: completed ones, and calls during which a client ended. An acquire counts if the
+    lock declares a limit; another one may wait for as long as others hold the lock."""
     counted = (*_COMPLETED, "acquire") if run.acquire_limit_ms is not None else _COMPLETED
     took = run.ops["complete_ns"].to_numpy(np.int64) - run.ops["invoke_ns"].to_numpy(np.int64)
     long = run.ops[(took >= least_ns) & run.ops["f"].isin(counted).to_numpy(np.bool_)]

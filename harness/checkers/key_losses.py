@@ -1,6 +1,6 @@
 """What happened to single keys while their owner held them?
 
-A key that somebody deletes or overwrites while its owner is inside and within its validity is one node less behind that
+A key that a client deletes or overwrites while its owner is inside and within its validity is one node less behind that
 lock. As long as a majority is left the lock is still held (`quorum_backing` checks that), but a lock that compares
 before it deletes, and sets with NX, does not do it to others. Values that several sections used are found too:
 comparing them proves nothing. But a lease that the lock handed out again while its key was still there is the same
@@ -76,7 +76,7 @@ def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> l
         "deleted": (
             DELETED,
             "undecided",
-            "deleted on a node while held, by somebody else or by a late request of the owner",
+            "deleted on a node while held, by another client or by a late request of the owner",
         ),
         "overwritten": (
             OVERWRITTEN,

@@ -1,6 +1,6 @@
 """Did the lock leave keys on nodes that it could have freed?
 
-A release deletes the key on every node, and so does an attempt that is refused on those that granted it. A key that
+A release deletes the key on every node; an attempt that is refused deletes it where it was granted. A key that
 stays is one node less for everybody until it expires, even while a majority of the others is free.
 
 A key that the lock hands to the same client again (`harness.history.handed_on`) stayed until then, and no longer.
@@ -33,7 +33,7 @@ SLACK_MS: Final = 250
 _SLACK_NS: Final = SLACK_MS * 1_000_000
 LEAST: Final = 3
 LEAST_SHARE: Final = 0.1
-"""A habit on some nodes: so many keys stayed there, and this share of those that were looked at."""
+"""A habit on some nodes: so many keys stayed there, and this share of the keys that were looked at."""
 LEAST_AT_ONCE: Final = 2
 """A habit of releases: so many left their keys on as many nodes at once, or more. Chance leaves one node at a time."""
 
@@ -46,7 +46,7 @@ _WORDS: Final[dict[After, str]] = {
 
 class Figures(KeyFigures, frozen=True):
     """Keys on single nodes that nothing kept the lock from deleting: after releases, however they ended, and after
-    refused attempts. `left_…`: those that stayed."""
+    refused attempts. `left_…`: how many of them stayed."""
 
     after_releases: int
     left_by_releases: int
@@ -145,7 +145,7 @@ class _Row(NamedTuple):
         return min(self.to_min_ns, self.expires_ns)
 
     def is_known(self, done_ns: int) -> bool:
-        """Whether it is known if somebody deleted it in time."""
+        """Whether it is known if it was deleted in time."""
         return self.ended == "deleted" or self.until_ns > done_ns + _SLACK_NS
 
 

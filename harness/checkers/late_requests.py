@@ -37,7 +37,7 @@ _KEEPS: Final = ("set", "overwritten", "prolonged")
 _GRANTS: Final = ("acquire", "reenter")
 _EXAMPLES: Final = 3
 _WORDS: Final[dict[After, str]] = {
-    "release": "the lock had said that it was released",
+    "release": "the release had succeeded",
     "refusal": "the acquire had been refused",
 }
 
@@ -168,8 +168,8 @@ def _finding(after: After, late: list[Late]) -> Finding:
     longest = max(one.sent_after_ms for one in late)
     nodes = listed(sorted({one.node for one in late}))
     text = (
-        f"requests that were sent up to {longest:,.0f} ms after {_WORDS[after]} set or prolonged "
-        f"{plural(len(late), 'key')} on {nodes}"
+        f"{plural(len(late), 'key')} on {nodes} {'was' if len(late) == 1 else 'were'} set or prolonged by requests "
+        f"sent up to {longest:,.0f} ms after {_WORDS[after]}"
     )
     examples = tuple(msgspec.to_builtins(one) for one in late[:_EXAMPLES])
     return kind.found("lock", text, len(late), examples)
@@ -184,7 +184,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     return Told(
         f"{client} was told that {done}, but {lasting(float(example['sent_after_ms']) * 1e6)} later the lock sent "
         f"{command} for it to {node}, which {did} its key there by +{float(example['at_ms']):,.1f} ms: the key keeps "
-        "others out until it expires.",
+        "other clients out until it expires.",
         cause="set again" if is_release and did == "set" else None,
     )
 

@@ -17,7 +17,7 @@ Three more things follow with certainty from what the lock itself reports:
   the TTL does not: it counts from a later moment. It does harm only if a clock really runs fast, so this finding breaks
   no requirement.
 - An extension must be granted within the validity that it extends ("Distributed Locks with Redis"): after that,
-  somebody else may have held the lock in between. The nodes say whether that was possible: it breaks the lease if for
+  another client may have held the lock in between. The nodes say whether that was possible: it breaks the lease if for
   some time no majority of them held the client's value, and does no harm that anybody knows of otherwise.
 """
 

@@ -29,7 +29,7 @@ Link = tuple[str, str]
 
 
 class Around(msgspec.Struct, frozen=True):
-    """Links of one client that its lock did without. `nodes`: where they lead. `sections`: those that it was granted
+    """Links of one client that its lock did without. `nodes`: where they lead. `sections`: that it was granted
     all the same. `requests`: what went over these links meanwhile."""
 
     client: str
@@ -61,7 +61,7 @@ class Figures(CheckerFigures, frozen=True):
         text = _NOT_RECORDED if self.requests is None else f"{plural(self.requests, 'request')} over the clients' links"
         if self.around:
             text += f"; {_who(self.around)}"
-        yield Part("What the faults met", order=40, sentences=(f"{text[0].upper()}{text[1:]}.",))
+        yield Part("What the faults hit", order=40, sentences=(f"{text[0].upper()}{text[1:]}.",))
 
 
 def check(run: Recorded) -> Answer:

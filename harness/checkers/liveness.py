@@ -42,7 +42,7 @@ class Spread(msgspec.Struct, frozen=True):
 class Figures(CheckerFigures, frozen=True):
     """`wait_ms`: from the first try to the grant. `longest_gap_ms`, `longest_gap_at_ms`: the longest time without a
     grant while a majority was in reach, and when it began; None if none ever was. `longest_ungranted_ms`,
-    `longest_ungranted_at_ms`: the same whatever was in reach. `recovery_first_ms`,
+    `longest_ungranted_at_ms`: the same overall. `recovery_first_ms`,
     `recovery_all_ms`: from the heal to the first grant, and until every client that still worked had one; None if that
     never happened. `never_acquired`: clients. `jain`: fairness of sections over clients, 1 if all had the same number;
     None without sections. `late_grants`: the lease had surely expired before the client learned of it."""
@@ -85,7 +85,7 @@ class Figures(CheckerFigures, frozen=True):
         if self.longest_gap_ms is not None:
             note = f"without a grant although a majority was in reach{_from(self.longest_gap_at_ms)}"
             if self.longest_ungranted_ms is not None:
-                note += f"; {milliseconds(self.longest_ungranted_ms)} whatever was in reach"
+                note += f"; {milliseconds(self.longest_ungranted_ms)} overall"
             yield Tile("Longest gap", milliseconds(self.longest_gap_ms), note, order=60)
         if self.late_grants:
             note = "the lease had expired before the client learned of it"
@@ -95,12 +95,12 @@ class Figures(CheckerFigures, frozen=True):
             yield Tile("Recovery, all clients", milliseconds(self.recovery_all_ms), note, order=80)
 
     def _gap(self) -> str:
-        """`1.2 s with a majority in reach (from 4.2 s on), 3.4 s in all (from 3.1 s on)`."""
+        """`1.2 s with a majority in reach (from 4.2 s on), 3.4 s overall (from 3.1 s on)`."""
         parts = []
         if self.longest_gap_ms is not None:
             parts.append(f"{milliseconds(self.longest_gap_ms)} with a majority in reach{_from(self.longest_gap_at_ms)}")
         if self.longest_ungranted_ms is not None:
-            parts.append(f"{milliseconds(self.longest_ungranted_ms)} in all{_from(self.longest_ungranted_at_ms)}")
+            parts.append(f"{milliseconds(self.longest_ungranted_ms)} overall{_from(self.longest_ungranted_at_ms)}")
         return ", ".join(parts)
 
 
@@ -203,17 +203,17 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
     names = run.config.user_names, run.nodes
     reachable = majority_windows(*names, run.faults, run.ends, free_ns, stop_ns, is_group=run.is_group)
     given_ms = max((until - since for since, until in reachable), default=0) / 1e6 - (run.settles_within_ms or 0)
-    if given_ms < _TTLS_TO_RECOVER * ttl_ms or not _anybody_tried(run, free_ns):
+    if given_ms < _TTLS_TO_RECOVER * ttl_ms or not _any_client_tried(run, free_ns):
         return ()
     text = (
-        f"nobody acquired the lock within {milliseconds(given_ms)} after everything was healed"
+        f"no client acquired the lock within {milliseconds(given_ms)} after everything was healed"
         f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {ttl_ms:.0f} ms)"
     )
     blame: Blame = "undecided" if run.had_no_access or len(run.config.user_names) > CROWD else "lock"
     return (NO_RECOVERY.found(blame, text, 1, (), run.at_ms(free_ns)),)
 
 
-def _anybody_tried(run: Recorded, since_ns: int) -> bool:
+def _any_client_tried(run: Recorded, since_ns: int) -> bool:
     """Whether a client was trying at that time or later. Clients may rest between their sections."""
     tries = run.ops.loc[run.ops["f"] == "acquire", "complete_ns"]
     return bool((tries >= since_ns).any()) or any(

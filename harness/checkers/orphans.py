@@ -286,7 +286,7 @@ def _unseen_ms(run: Recorded, watched: Watched, node: str) -> float:
 
 
 def _in_the_way(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> Iterator[_Orphan]:
-    """Those that kept clients out for longer than two lease times after they had lost their owners."""
+    """The orphans that kept clients out for longer than two lease times after they had lost their owners."""
     by_key: defaultdict[str, list[_Orphan]] = defaultdict(list)
     for orphan in orphans:
         by_key[orphan.key].append(orphan)

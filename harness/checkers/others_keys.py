@@ -143,7 +143,7 @@ class _Holders:
         self._shared = set(of[(what == "changed").to_numpy(bool) & ~_same_client(rows, of)].tolist())
 
     def of(self, row: Any) -> _Holder | None:
-        """Who owned the key when this happened to it; None if nobody did, or that is not known."""
+        """Which client owned the key when this happened to it; None if none did, or that is not known."""
         if row["of"] in self._shared:
             return None
         setter = {name: column[row["of"]] for name, column in self._rows.items()}
@@ -213,8 +213,8 @@ def _finding(kind: FindingKind, touched: list[Touched]) -> Finding:
         f"requests changed {keys} of other clients, on {nodes}: a request may delete, prolong or replace only what "
         "still has its own client's value"
         if kind is ANOTHERS
-        else f"attempts prolonged {keys} of other clients, on {nodes}: a key must not outlive its owner because others "
-        "ask for it"
+        else f"attempts prolonged {keys} of other clients, on {nodes}: a key must not outlive its owner because other "
+        "clients ask for the lock"
     )
     examples = tuple(msgspec.to_builtins(one) for one in touched[:_EXAMPLES])
     return kind.found("lock", text, len(touched), examples)

@@ -71,7 +71,7 @@ class Figures(CheckerFigures, frozen=True):
 
     @property
     def by_name(self) -> dict[str, Phase]:
-        """Those that happened, in order."""
+        """The phases that happened, in order."""
         named = {"calm": self.calm, "faults": self.faults, "recovery": self.recovery}
         return {name: phase for name, phase in named.items() if phase is not None}
 
@@ -106,8 +106,8 @@ class Figures(CheckerFigures, frozen=True):
         yield Part(
             "By phase",
             order=10,
-            note="calm: load while no fault was in force. Acquire: refused is definite, unknown means that nobody can "
-            "know (a time-out).",
+            note="calm: load while no fault was in force. Acquire: refused is definite; unknown may have been granted "
+            "(a time-out).",
             tables=tuple(tables),
         )
 

@@ -1,7 +1,7 @@
 """Could a client that holds the lock acquire it again (`--reenter`)?
 
-A lock that is not re-entrant refuses while the lease lasts, which harms nobody; after that it may grant the lock anew.
-If it is re-entrant, the client is inside until its last release; that somebody else was let in by an earlier one shows
+A lock that is not re-entrant refuses while the lease lasts, which does no harm; after that it may grant the lock anew.
+If it is re-entrant, the client is inside until its last release; that an earlier one let another client in shows
 as an overlap.
 """
 
@@ -29,7 +29,7 @@ class Figures(CheckerFigures, frozen=True):
 
 
 def check(run: Recorded) -> Answer:
-    """No figures where nobody tried."""
+    """No figures where no client tried."""
     outcomes = run.ops.loc[run.ops["f"] == "reenter", "outcome"].astype(str).tolist()
     if not outcomes:
         return Answer()

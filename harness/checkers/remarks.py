@@ -1,5 +1,5 @@
 """What the figures of a run show beside its findings, in sentences: keys without an owner, slow acquires, the longest
-time in which nobody got in, and why a verdict is unknown."""
+time without a grant, and why a verdict is unknown."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _gap(run: Recorded, figures: liveness.Figures | None) -> Iterator[str]:
     since_ns = run.timeline.start_ns + round(figures.longest_gap_at_ms * 1e6)
     around = out_of_order(run, since_ns, since_ns + round(figures.longest_gap_ms * 1e6))
     yield (
-        f"The longest time in which nobody got in although somebody could reach a majority of the nodes lasted "
+        f"The longest time without a grant, although a client could reach a majority of the nodes, was "
         f"{milliseconds(figures.longest_gap_ms)}, from {figures.longest_gap_at_ms:+,.1f} ms on: "
         f"{around or 'no fault was in force'}."
     )

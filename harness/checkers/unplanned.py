@@ -1,5 +1,5 @@
-"""What failed although no fault had planned it: servers that went down or stalled, clients that somebody stopped, and
-faults that somebody ended early.
+"""What failed without a planned fault: servers that went down or stalled, clients that were stopped from outside, and
+faults that were ended early from outside.
 
 For every other checker, such a failure is a fault in force like any other. It breaks no promise by itself, and a
 run that could go on is judged as usual. A client that was not given a processor did not fail: that is the machine's
@@ -32,7 +32,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Undone(msgspec.Struct, frozen=True):
-    """`what`: the fault that somebody ended early for the node or client `whom`; `at_ms`: when that was noticed."""
+    """`what`: the fault that ended early for the node or client `whom`; `at_ms`: when that was noticed."""
 
     what: str
     whom: str
@@ -40,8 +40,8 @@ class Undone(msgspec.Struct, frozen=True):
 
 
 class Figures(CheckerFigures, frozen=True):
-    """`failures`: the unplanned faults; `undone`: the faults that somebody ended early; `starved`: when clients were
-    not scheduled. All in the order of time."""
+    """`failures`: the unplanned faults; `undone`: the faults that were ended early from outside; `starved`: when
+    clients were not scheduled. All in the order of time."""
 
     failures: tuple[Failure, ...] = ()
     undone: tuple[Undone, ...] = ()
@@ -59,16 +59,16 @@ class Figures(CheckerFigures, frozen=True):
                 f"{printable(one.what)} no longer held for {printable(one.whom)} at {number(one.at_ms / 1e3)} s"
                 for one in self.undone
             ]
-            yield Row("undone", f"somebody else ended a fault early: {_listed(times)}", order=13, is_input=True)
+            yield Row("undone", f"faults ended early from outside: {_listed(times)}", order=13, is_input=True)
 
     def tiles(self) -> Iterator[Tile]:
         if self.failures:
-            note = "servers or clients that failed although no fault did that"
+            note = "servers or clients that failed without a planned fault"
             yield Tile("Unplanned failures", f"{len(self.failures):,}", note, "warn", order=91)
 
 
 def check(run: Recorded) -> Answer:
-    """No figures where nothing failed that was not planned. What was over before the load began disturbed nobody."""
+    """No figures where nothing failed that was not planned. What was over before the load began disturbed no client."""
     unplanned = [
         window
         for window in windows(run.faults)

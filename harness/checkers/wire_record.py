@@ -41,7 +41,7 @@ class Figures(CheckerFigures, frozen=True):
 
     def parts(self) -> Iterator[Part]:
         said = tuple(f"{text[0].upper()}{text[1:]}." for text in self._sentences())
-        yield Part("What the faults met", order=40, sentences=said)
+        yield Part("What the faults hit", order=40, sentences=said)
 
     def _sentences(self) -> Iterator[str]:
         if self.ended_ms is not None:

@@ -2,7 +2,7 @@
 
 A library can do everything right and still let two clients in: a server that restarts without its keys, or whose clock
 runs fast, breaks what the library relies on. So does a client's wall clock that steps, if the library measures by it.
-Its author contests these, so they are told apart from what the library itself did wrong. The nodes show it: at the time
+Its author contests these, so they are counted apart from the library's own mistakes. The nodes show it: at the time
 of the overlap, certainly no majority of them held the value of one of the two sections, and each that did not has its
 reason.
 """

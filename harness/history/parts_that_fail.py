@@ -13,3 +13,11 @@ IN_WORDS: Final[dict[Part, str]] = {
     "client's clock": "a client's clock was wrong",
     "unknown": "the record does not show which part failed",
 }
+"""Names of counts in published records, which stay as they are."""
+AT_FAULT: Final[dict[Part, str]] = {
+    "library": "library at fault",
+    "servers": "server lost the key",
+    "clock": "server clock wrong",
+    "client's clock": "client clock wrong",
+    "unknown": "at fault not on record",
+}

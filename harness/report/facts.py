@@ -39,7 +39,7 @@ def ran(run: Recorded) -> str:
     line = run.timeline
     stopped = line.stop_ns or line.end_ns
     if line.healed_ns is None:
-        text = f"{milliseconds((stopped - line.start_ns) / 1e6)}, never healed" if stopped else "broken off"
+        text = f"{milliseconds((stopped - line.start_ns) / 1e6)}, never healed" if stopped else "aborted"
     else:
         text = f"{milliseconds((line.healed_ns - line.start_ns) / 1e6)} of load"
         if stopped is not None:
@@ -79,7 +79,7 @@ def persistence_line(run: Recorded, environment: Mapping[str, object]) -> str:
 
 
 def server(run: Recorded, environment: Mapping[str, object]) -> str:
-    """`redis 7.0.15`; without the version if the run broke off before it was known."""
+    """`redis 7.0.15`; without the version if the run was aborted before it was known."""
     known = dict(_flat(environment.get("cluster")))
     return printable(_program(known, "server") or run.config.server)
 
@@ -98,9 +98,9 @@ def _program(known: Mapping[str, object], part: str) -> str | None:
 def record(run: Recorded) -> list[str]:
     """What a reader must know about a record that no manifest vouches for."""
     if run.doubts and run.is_sealed:
-        return ["broken off: what was changed since then in its last moment may go unnoticed"]
+        return ["aborted: a later change to the record of its last moment may go unnoticed"]
     if run.doubts:
-        return ["broken off, so no manifest vouches for it: a file that was changed since then may go unnoticed"]
+        return ["aborted, so no manifest vouches for it: a file that was changed since then may go unnoticed"]
     return [] if run.is_vouched_for else ["by an older fencepost: a file that was cut since then may go unnoticed"]
 
 

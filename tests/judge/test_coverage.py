@@ -94,8 +94,7 @@ def test_what_was_not_tried_is_told_and_a_fault_that_did_not_take_tried_nothing(
     assert set(figures.not_tried) == set(get_args(FaultClass)) - {"jitter"}
     (row,) = figures.rows()
     assert row.text == (
-        f"1 of {len(get_args(FaultClass))} classes of fault; "
-        "they met acquire 1 time, extend 1 time, inside 1 time, release 1 time, rest never"
+        f"1 of {len(get_args(FaultClass))} classes of fault; hit: acquire 1, extend 1, in section 1, release 1, rest 0"
     )
     (part,) = figures.parts()
     assert "Not tried: connections refused, link silent," in part.note

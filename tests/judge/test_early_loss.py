@@ -22,13 +22,13 @@ def test_a_release_that_is_refused_within_the_validity_means_that_the_lock_was_l
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("lease-lost-early", "lock", "lease", 1)
     assert finding.examples[0]["validity_left_ms"] == 50
     assert finding.examples[0]["at_ms"] == 50
-    assert finding.text.startswith("1 lease was gone")
+    assert finding.text.startswith("1 lease was lost")
 
 
 def test_every_lost_lease_counts() -> None:
     history = lost().section("c2", 20, None, deadline=100).op("c2", "release", "fail", 1, 60, 61)
     (finding,) = check(history.recorded()).findings
-    assert (finding.count, finding.text.startswith("2 leases were gone")) == (2, True)
+    assert (finding.count, finding.text.startswith("2 leases were lost")) == (2, True)
 
 
 @pytest.mark.parametrize(("released", "times"), [(99.9, 1), (100, 0), (120, 0)])

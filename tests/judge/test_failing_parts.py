@@ -146,7 +146,7 @@ def test_the_finding_and_the_summary_say_it() -> None:
     for node in NODES:
         history.seen(node, "blind", 900)
     answer = check(history.recorded())
-    assert answer.findings[0].text.endswith("(servers forgot keys in 1)")
+    assert answer.findings[0].text.endswith("(server lost the key: 1)")
     figures: Any = answer.figures
-    assert [row.text for row in figures.rows()][1] == "servers forgot keys in 1"
+    assert [row.text for row in figures.rows()][1] == "server lost the key: 1"
     assert figures.totals() == {"overlaps, servers forgot keys": 1}

@@ -48,7 +48,7 @@ def test_the_page_tells_the_verdict_the_blame_and_how_to_repeat_it() -> None:
     assert "the lock is to blame" in page
     assert "Overlaps: 3 blamed on the lock, 2 on a client that outlived its lease, 0 undecided." in page
     assert "<pre>fencepost test --seed 7</pre>" in page
-    assert "12 planned, 12 injected, 12 seen to work, 12 seen healed" in page
+    assert "12 planned, 12 injected, 12 verified active, 12 verified healed" in page
 
 
 def test_a_failure_that_no_fault_caused_is_shaded_and_labelled_as_such() -> None:

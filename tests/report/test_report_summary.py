@@ -43,10 +43,10 @@ def test_an_ordinary_run_fits_on_one_screen_and_says_everything() -> None:
         "5 × redis 7.0.15 in containers (images built from this machine's binaries), resource on redis 7.0.15, "
         "toxiproxy 2.12.0",
         "seed 7",
-        "planned, 12 injected, 12 seen to work, 12 seen healed",
+        "planned, 12 injected, 12 verified active, 12 verified healed",
         "0 lost of",
         "p99",
-        "longest time without a grant: 812 ms with a majority in reach (from 12 s on), 1.81 s in all",
+        "longest time without a grant: 812 ms with a majority in reach (from 12 s on), 1.81 s overall",
         "adds 61.2 µs at p50",
     ):
         assert part in flat, part
@@ -119,7 +119,7 @@ def test_paths_and_commands_stay_whole() -> None:
 def test_a_crashed_run_is_shown_with_what_there_is() -> None:
     text = words_of(shown(make_empty_run()))
     assert "UNKNOWN — nobody acquired the lock; no planned fault was observed" in text
-    assert "broken off (interrupted)" in text
+    assert "aborted (interrupted)" in text
     assert "6 planned" in text
 
 
@@ -143,7 +143,7 @@ def test_figures_without_values_are_dashes_and_not_errors() -> None:
     text = words_of(shown(replace(made, verdict=verdict, environment={})))
     assert "waiting p50 –, p90 –, p99 –, max –; fairness (Jain) –" in text
     assert (
-        "longest time without a grant: 812 ms with a majority in reach, 1.81 s in all (from 11 s on) recovery" in text
+        "longest time without a grant: 812 ms with a majority in reach, 1.81 s overall (from 11 s on) recovery" in text
     )
     assert "first grant 14 ms after the heal, not every client had one" in text
     assert "never acquired the lock: c3" in text
