@@ -46,8 +46,8 @@ LEAST_ANSWERS: Final = 3
 
 
 class Figures(KeyFigures, frozen=True):
-    """`waits`: of clients beside a free lock. `longest_ms`: of these; None without any. `patience_ms`: what a client
-    that asks for nothing may wait."""
+    """`waits`: of clients while the lock was free. `longest_ms`: of these; None without any. `patience_ms`: how long a
+    client that sends nothing may wait."""
 
     waits: int
     longest_ms: float | None
@@ -55,8 +55,8 @@ class Figures(KeyFigures, frozen=True):
 
     def rows(self) -> Iterator[Row]:
         if self.waits:
-            times = "once" if self.waits == 1 else f"{self.waits} times"
-            text = f"{times} a client waited for up to {milliseconds(self.longest_ms)} while the lock was free"
+            waits = plural(self.waits, "wait")
+            text = f"{waits} of up to {milliseconds(self.longest_ms)} while the lock was free"
             yield Row("in vain", text, order=61)
 
 
@@ -160,15 +160,15 @@ def _finding(run: Recorded, vain: Sequence[_Vain], longest: _Vain) -> Finding:
     clients = plural(len({one.wait.client for one in vain}), "client")
     asked = sum(one.answers > 0 for one in vain)
     how = (
-        "asked for nothing"
+        "without sending a request"
         if not asked
-        else "were not let in"
+        else "although the nodes answered"
         if asked == len(vain)
-        else "asked for nothing, or in vain"
+        else "some without sending a request, some although the nodes answered"
     )
     text = (
         f"{clients} waited for up to {milliseconds(longest.length_ns / 1e6)} while the lock was free and no fault was "
-        f"in the way, and {how} (TTL {run.lease_ms:.0f} ms)"
+        f"in the way, {how} (TTL {run.lease_ms:.0f} ms)"
     )
     examples = tuple(_example(run, one) for one in shown(vain, longest))
     return WAITS.found("lock", text, len(vain), examples)
@@ -199,9 +199,9 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         freed = f" ({freed}{by} at {float(example['freed_ms']):+,.1f} ms)"
     for_ns = float(example["for_ms"]) * 1e6
     did = (
-        f"had {example['answers']:,} requests answered, and was not let in"
+        f"had {example['answers']:,} requests answered, but did not acquire the lock"
         if example["answers"]
-        else f"sent and heard nothing; {_LOOKS_AGAIN}"
+        else f"sent and received nothing; {_LOOKS_AGAIN}"
     )
     return Told(
         f"{client} was waiting for {key}. From {float(example['at_ms']):+,.1f} ms on, for {lasting(for_ns)}, the key "
@@ -211,5 +211,5 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 _FREED: Final[Mapping[str, str]] = {"deleted": "deleted", "expired": "expired", "lost": "lost by the node"}
-_LOOKS_AGAIN: Final = "a client that is not woken up must look again by itself when the last lease that it saw is over"
-WAITS: Final = FindingKind("waits-for-free-lock", "liveness", _told, noun="wait(s) beside a free lock", surveyed="free")
+_LOOKS_AGAIN: Final = "a client that is not notified must retry once the last lease that it saw has expired"
+WAITS: Final = FindingKind("waits-for-free-lock", "liveness", _told, noun="wait(s) for a free lock", surveyed="free")

@@ -2,8 +2,8 @@
 
 A release deletes the key on every node that it reaches, so a key may stay on a node that was cut off or down. But if
 the lock says that it was released, and the section's value certainly stays, or is set anew, on so many healthy nodes
-that no majority is free, then nobody can get in until the keys expire: the release did nothing, it went to the wrong
-place, or a SET that it had overtaken came after it.
+that no majority is free, then no client can acquire the lock until the keys expire: the release did nothing, it went to
+the wrong place, or a SET that it had overtaken came after it.
 
 A node counts only if no fault can have hit it, or its link to the client, from `SLACK_MS` before the release was asked
 for: what was under way had arrived by then. And it must have held the value for longer than `SLACK_MS` after the
@@ -34,8 +34,8 @@ _SLACK_NS: Final = SLACK_MS * 1_000_000
 
 
 class Figures(KeyFigures, frozen=True):
-    """`releases`: those that were answered with yes, of sections whose keys are known. `ineffective`: those that left
-    no majority free; `longest_ms`: for how long at most, 0 without any."""
+    """`releases`: successful ones, of sections whose keys are known. `ineffective`: how many of them left no majority
+    free; `longest_ms`: for how long at most, 0 without any."""
 
     releases: int
     ineffective: int
@@ -44,7 +44,7 @@ class Figures(KeyFigures, frozen=True):
     def rows(self) -> Iterator[Row]:
         if self.ineffective:
             releases = out_of(self.ineffective, self.releases, "release", "releases")
-            text = f"{releases} left the keys on so many nodes that nobody could get in, for up to"
+            text = f"{releases} left the keys on so many nodes that no client could acquire the lock, for up to"
             yield Row("released", f"{text} {milliseconds(self.longest_ms)}", order=83)
 
 
@@ -75,8 +75,8 @@ def check(run: Recorded) -> Answer:
         return Answer(figures)
     longest = max(found, key=lambda one: one.length_ns)
     text = (
-        f"{len(found)} of {plural(len(released), 'release')} left the keys on so many healthy nodes that nobody could "
-        f"get in, for up to {milliseconds(longest.length_ns / 1e6)}, although the lock said that it was released"
+        f"{len(found)} of {plural(len(released), 'release')} left the keys on so many healthy nodes that no client "
+        f"could acquire the lock, for up to {milliseconds(longest.length_ns / 1e6)}, although the lock reported success"
     )
     examples = tuple(_example(run, one) for one in shown(found, longest))
     at_ms = run.at_ms(min(one.released_ns for one in found))

@@ -1,6 +1,6 @@
 """Was anybody kept out for long although the lock could have let them in?
 
-A client that tries without success is nobody's fault while somebody else is inside or may be, and while it may not
+A client that tries without success is no finding while another client is inside or may be, and while it may not
 reach a majority of the nodes. But a lock is there to be acquired:
 
 - `unavailable-while-free`: a client tried all the time, and for `LEAST_TIMES` lease times, as many times the longest
@@ -44,12 +44,12 @@ CROWD: Final = 16
 """A correct lock was kept busy for 16 s by 64 clients on two processors; up to 16 clients it got by."""
 STARVED_TTLS: Final = 10
 STARVED_GRANTS: Final = 50
-"""For each client that competes: with fair chances, nobody loses so often in the age of the universe."""
+"""For each client that competes: with fair chances, no client loses so often in the age of the universe."""
 
 
 class Figures(CheckerFigures, frozen=True):
-    """`gaps`: times in which nobody got in although somebody could have; `longest_gap_ms`: 0 without any. `starved`:
-    the clients that others kept out."""
+    """`gaps`: times in which no client acquired the lock although one could have; `longest_gap_ms`: 0 without any.
+    `starved`: the clients that others kept out."""
 
     gaps: int
     longest_gap_ms: float
@@ -58,8 +58,8 @@ class Figures(CheckerFigures, frozen=True):
     def rows(self) -> Iterator[Row]:
         if self.gaps:
             times = "once" if self.gaps == 1 else f"{self.gaps} times"
-            text = f"{times} nobody got in for up to {milliseconds(self.longest_gap_ms)} although the lock was free"
-            yield Row("no way in", text, order=61)
+            text = f"unavailable {times} for up to {milliseconds(self.longest_gap_ms)} while the lock was free"
+            yield Row("blocked", text, order=61)
 
 
 class _Wait(NamedTuple):
@@ -73,7 +73,7 @@ class _Wait(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """A time in which no client was inside and none got in. `clients`: those that tried all the time."""
+    """A time in which no client was inside and none got in. `clients`: they tried all the time."""
 
     key: str
     since_ns: int
@@ -195,8 +195,8 @@ def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
     longest = max(gaps, key=lambda gap: gap.length_ns)
     times = "once" if len(gaps) == 1 else f"{len(gaps)} times"
     text = (
-        f"{times} nobody got in for up to {milliseconds(longest.length_ns / 1e6)} although the lock was free and a "
-        f"client that tried could reach a majority of the nodes (TTL {run.lease_ms:.0f} ms): "
+        f"no client acquired the lock for up to {milliseconds(longest.length_ns / 1e6)} while it was free and a client "
+        f"that tried could reach a majority of the nodes ({times}, TTL {run.lease_ms:.0f} ms): "
         f"{in_words(longest.obstacle)}{_crowd_in_words(run)}"
     )
     examples = tuple(
@@ -223,8 +223,9 @@ def _starved(run: Recorded, waits: Sequence[_Wait]) -> Finding:
     longest = max(waits, key=lambda wait: wait.until_ns - wait.since_ns)
     clients = plural(len({wait.client for wait in waits}), "client")
     text = (
-        f"{clients} tried for up to {milliseconds((longest.until_ns - longest.since_ns) / 1e6)} in vain while others "
-        f"got in again and again, and could reach a majority of the nodes (TTL {run.lease_ms:.0f} ms)"
+        f"{clients} that could reach a majority of the nodes tried in vain for up to "
+        f"{milliseconds((longest.until_ns - longest.since_ns) / 1e6)}, while other clients acquired the lock again and "
+        f"again (TTL {run.lease_ms:.0f} ms)"
     )
     examples = tuple(
         {
@@ -246,8 +247,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     clients = [printable(str(client)) for client in example["clients"]]
     return Told(
         f"For {lasting(float(example['for_ms']) * 1e6)} from +{float(example['at_ms']):,.1f} ms on, no client was "
-        f"inside {printable(str(example['key']))} and none got in, although {listed(clients)} tried and could reach a "
-        f"majority of the nodes: {in_words(obstacle)}.",
+        f"inside {printable(str(example['key']))} and none acquired it, although {listed(clients)} tried and could "
+        f"reach a majority of the nodes: {in_words(obstacle)}.",
         cause="stuck keys" if stuck else _CAUSES.get(obstacle.kind, "unknown"),
     )
 
@@ -268,7 +269,7 @@ NO_WAY_IN: Final = FindingKind(
     "liveness",
     _told,
     comes_of=("prolonged", "set again", "stayed"),
-    noun="gap(s) without a grant although the lock was free",
+    noun="gap(s) without a grant while the lock was free",
     surveyed="way in",
 )
 STARVED: Final = FindingKind("starved-client", "liveness")

@@ -32,7 +32,7 @@ MARGIN_NS: Final = 5_000_000
 
 
 class Figures(KeyFigures, frozen=True):
-    """`sections`: those whose keys' time to live is known on enough nodes. `short`: those whose lease ends later;
+    """`sections`: whose keys' time to live is known on enough nodes. `short`: of them, whose lease ends later;
     `longest_ms`: by how much at most, 0 without any."""
 
     sections: int
@@ -41,8 +41,8 @@ class Figures(KeyFigures, frozen=True):
 
     def rows(self) -> Iterator[Row]:
         if self.short:
-            sections = out_of(self.short, self.sections, "section", "sections")
-            yield Row("lifetime", f"{sections} promised for up to {milliseconds(self.longest_ms)} too long", order=82)
+            sections = out_of(self.short, self.sections, "lease", "leases")
+            yield Row("lifetime", f"{sections} outlast their keys by up to {milliseconds(self.longest_ms)}", order=82)
 
 
 class _Lease(NamedTuple):
@@ -81,8 +81,8 @@ def check(run: Recorded) -> Answer:
         return Answer(figures)
     longest = max(short, key=lambda one: one.excess_ns)
     text = (
-        f"in {count(len(short))} of {plural(sections, 'section')} a client was told that it holds the lock for up to "
-        f"{milliseconds(longest.excess_ns / 1e6)} longer than the keys on a majority of the nodes live"
+        f"in {count(len(short))} of {plural(sections, 'section')} the lease outlasts the keys on a majority of the "
+        f"nodes, by up to {milliseconds(longest.excess_ns / 1e6)}"
     )
     examples = tuple(_example(run, run.backing, one) for one in shown(short, longest))
     at_ms = run.at_ms(min(one.lease.told_ns for one in short))
@@ -183,13 +183,13 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if anew is not None and len(anew) < quorum(len(run.nodes)):
         nodes = f"only {listed([printable(str(node)) for node in anew])}" if anew else "no node"
         return Told(
-            f"An extension at {float(example['at_ms']):+,.1f} ms told {client} that it holds the lock until "
+            f"An extension at {float(example['at_ms']):+,.1f} ms gave {client} a lease until "
             f"{lease:+,.1f} ms, although {nodes} can have prolonged its key by then; by {keys:+,.1f} ms the keys "
             f"expire on so many nodes that no majority is left: the lease is {too_long} too long.",
             cause="not prolonged",
         )
     return Told(
-        f"{client} was told that it holds the lock until {lease:+,.1f} ms, but by {keys:+,.1f} ms the keys expire on "
+        f"{client} was granted a lease until {lease:+,.1f} ms, but by {keys:+,.1f} ms the keys expire on "
         f"so many nodes that no majority is left: the lease is {too_long} too long."
     )
 

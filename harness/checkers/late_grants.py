@@ -1,7 +1,7 @@
-"""Did a yes reach its caller when nothing of the lease was left?
+"""Did acquire() succeed after the lease had expired?
 
-A lease that is over when its holder learns of it is worth nothing: the holder enters a section that nobody protects.
-If the client was stopped meanwhile, that is nobody's fault. Otherwise the lock should have said no, whether or not
+A lease that is over when its holder learns of it is worth nothing: the holder enters a section without protection.
+If the client was stopped meanwhile, the lock is not to blame. Otherwise acquire should have failed, whether or not
 anybody else was inside. Two things show that nothing was left, and one is enough:
 
 - the lease's own deadline, in the latest reading of the record;
@@ -42,7 +42,7 @@ _EXPIRED: Final[frozenset[Loss]] = frozenset({"expired", "never set"})
 
 
 class Figures(CheckerFigures, frozen=True):
-    """`grants`: acquires that were granted. `late`: those of which nothing was left. `longest_ms`: by how much the
+    """`grants`: acquires that were granted. `late`: how many of them had expired by then. `longest_ms`: by how much the
     latest of them came too late, after all that is not held against the lock; 0 without any."""
 
     grants: int
@@ -52,7 +52,7 @@ class Figures(CheckerFigures, frozen=True):
     def rows(self) -> Iterator[Row]:
         if self.late:
             grants = out_of(self.late, self.grants, "grant", "grants")
-            yield Row("late yes", f"{grants} came when nothing of the lease was left", order=62)
+            yield Row("late", f"{grants} came after the lease had expired", order=62)
 
 
 class _Late(NamedTuple):
@@ -72,8 +72,8 @@ def check(run: Recorded) -> Answer:
         return Answer(figures)
     longest = max(late, key=lambda one: one.late_ns)
     text = (
-        f"{count(len(late))} of {plural(len(run.sections), 'grant')} reached the client when nothing of the lease was "
-        f"left, up to {milliseconds((longest.late_ns + _slack_ns(run)) / 1e6)} after its end"
+        f"{count(len(late))} of {plural(len(run.sections), 'grant')} reached the client after the lease had expired, "
+        f"by up to {milliseconds((longest.late_ns + _slack_ns(run)) / 1e6)}"
     )
     examples = tuple(_example(run, one) for one in shown(late, longest))
     return Answer(figures, (LATE_GRANT.found("lock", text, len(late), examples),))
@@ -148,9 +148,9 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example, side = case.example, case.named.get("section")
     over, when = lasting(float(example["over_for_ms"]) * 1e6), f"+{float(example['at_ms']):,.1f} ms"
     what = "its validity had ended" if example["shown_by"] == "deadline" else "its keys had expired on the nodes"
-    took = "" if side is None else f", {lasting(side.start_ns - side.asked_from_ns)} after it had asked"
+    took = "" if side is None else f"took {lasting(side.start_ns - side.asked_from_ns)} and "
     return Told(
-        f"The lock said yes to {example['client']} at {when}{took}, when {what} {over} before.",
+        f"The acquire of {example['client']} {took}succeeded at {when}, {over} after {what}.",
         cause="deadline" if example["shown_by"] == "deadline" else "expired",
     )
 

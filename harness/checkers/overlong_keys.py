@@ -1,8 +1,9 @@
 """Do keys live for longer than the lock was asked for?
 
 An expiry is what frees a lock whose holder is gone. If keys are told to live for longer than the lease time, then for
-as long as that nobody gets in after a holder died, or could not release. Nobody needs to die to see it: the witness
-reads each key's time to live as soon as it is set or prolonged, and a key had at least what was left of it then.
+as long as that no client gets in after a holder died, or could not release. No holder needs to die to show it: the
+witness reads each key's time to live as soon as it is set or prolonged, and a key had at least what was left of it
+then.
 
 What counts is what a majority of the nodes had been told by the lock's yes, and in the end. Some locks set their keys
 for the time that acquiring may take, and shorten that when they have them all; a node that is cut off by then keeps the
@@ -66,8 +67,8 @@ def check(run: Recorded) -> Answer:
         return Answer(figures)
     longest = max(overlong, key=lambda one: one.ttl_ms)
     text = (
-        f"in {len(overlong)} of {plural(len(kept), 'section')} the lock told the keys on a majority of the nodes to "
-        f"live for up to {milliseconds(longest.ttl_ms)}, although it was asked for {milliseconds(run.lease_ms)}"
+        f"in {len(overlong)} of {plural(len(kept), 'section')} the lock gave the keys on a majority of the nodes a TTL "
+        f"of up to {milliseconds(longest.ttl_ms)}, although the client had asked for {milliseconds(run.lease_ms)}"
     )
     examples = tuple(
         {
@@ -103,9 +104,9 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     client, nodes = printable(str(example["client"])), [printable(str(node)) for node in example["nodes"]]
     return Told(
-        f"The lock told {listed(nodes)} to keep the key of {client}, which got in at {float(example['at_ms']):+,.1f} "
-        f"ms, for {float(example['ttl_ms']):,.0f} ms or longer, although it was asked for {run.lease_ms:,.0f} ms: if "
-        f"{client} dies, nobody else gets in for as long."
+        f"{client} acquired the lock at {float(example['at_ms']):+,.1f} ms. The lock gave its key on {listed(nodes)} a "
+        f"TTL of {float(example['ttl_ms']):,.0f} ms or more, although {client} had asked for {run.lease_ms:,.0f} ms: "
+        f"if {client} dies, no other client can acquire the lock for that long."
     )
 
 

@@ -143,9 +143,8 @@ def _finding(run: Recorded, starved: list[_Share]) -> Finding:
     worst = starved[0]
     client = worst.client
     text = (
-        f"{client} got the lock {count(worst.won)} of the {count(worst.competed)} times that it passed to one of the "
-        f"clients that waited, {client} among them, and no fault was in the way of {client}; with equal chances it "
-        f"would have been {worst.expected:.0f} times"
+        f"{client} got the lock {count(worst.won)} of the {count(worst.competed)} times that it competed for it with "
+        f"no fault in its way; with equal chances it would have been {worst.expected:.0f} times"
     )
     examples = tuple(
         {

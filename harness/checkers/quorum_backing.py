@@ -16,19 +16,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from fencepost.quorum import quorum
-from fencepost.text import listed, milliseconds, of_sections, printable
+from fencepost.text import listed, milliseconds, of_sections, plural, printable
 from harness.explain.causes import Cause, of_loss
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.node_replies import replies
 from harness.explain.phrases import lasting, yes_to_another_request
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
-from harness.history.backing import LOSSES, Backing, Loss, WeakStretch
+from harness.history.backing import LOSSES, Backing, Loss, WeakStretch, in_words
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer, Blame, Finding, worst_first
 
 
 class Figures(CheckerFigures, frozen=True):
-    """`sections`: those that could be checked, because it is known what was set for them, and what enough nodes
+    """`sections`: how many could be checked, because it is known what was set for them, and what enough nodes
     held from the request on; 0 where it is not known whose the keys were, and then the rest is None. `unfounded`: those
     of them in which, for some time, surely fewer than a majority held the value; `longest_ms`: the longest such time;
     `by_cause`: the unfounded ones by the loss that most nodes had."""
@@ -42,7 +42,8 @@ class Figures(CheckerFigures, frozen=True):
         """`0 of 295 sections (95 % upper bound for this run 1.3 %) not backed by a majority`."""
         if self.sections:
             text = f"{of_sections(self.unfounded, self.sections)} not backed by a majority"
-            causes = ", ".join(f"{loss} {number:,}" for loss, number in (self.by_cause or {}).items() if number)
+            found = (self.by_cause or {}).items()
+            causes = ", ".join(f"{in_words(loss)} {number:,}" for loss, number in found if number)
             detail = f", for up to {milliseconds(self.longest_ms)}: {causes}" if self.unfounded else ""
             yield Row("quorum", text + detail, order=80)
 
@@ -99,11 +100,10 @@ def _unfounded(run: Recorded, backing: Backing, stretches: list[WeakStretch]) ->
             continue
         longest = max(some, key=lambda stretch: stretch.length_ns)
         causes = Counter(map(backing.cause, some))
-        words = ", ".join(f"{loss} {causes[loss]}" for loss in LOSSES if causes[loss])
+        words = ", ".join(f"{in_words(loss)} {causes[loss]}" for loss in LOSSES if causes[loss])
         text = (
-            f"in {len(some)} {'section' if len(some) == 1 else 'sections'} a client was told that it held the lock "
-            "although certainly no majority of the nodes held its key, for up to "
-            f"{milliseconds(longest.length_ns / 1e6)} ({words})"
+            f"in {plural(len(some), 'section')} certainly no majority of the nodes held the client's key, for up to "
+            f"{milliseconds(longest.length_ns / 1e6)}, although its lease was still valid ({words})"
         )
         blame: Blame = "lock" if by_lock else "undecided"
         examples = tuple(_example(run, backing, stretch) for stretch in worst_first(some, longest))
@@ -119,7 +119,7 @@ def _example(run: Recorded, backing: Backing, stretch: WeakStretch) -> dict[str,
         "at_ms": run.at_ms(stretch.from_ns),
         "for_ms": stretch.length_ns / 1e6,
         "cause": backing.cause(stretch),
-        "nodes": tuple(f"{node} {loss}" for node, loss in stretch.losses),
+        "nodes": tuple(f"{node} {in_words(loss)}" for node, loss in stretch.losses),
     }
 
 
@@ -140,7 +140,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     late = [node for node, one in said.items() if one.has_earlier_yes]
     tail = f" ({yes_to_another_request(side.client, late)})" if late else ""
     cause: Cause = "not set" if late else "too few nodes"
-    return Told(f"{text} {who} had said yes{tail}.", cause=cause)
+    return Told(f"{text} {who} had granted it{tail}.", cause=cause)
 
 
 UNFOUNDED: Final = FindingKind(

@@ -1,6 +1,6 @@
-"""Was a client refused although nobody can have held the lock?
+"""Was a client refused although no client can have held the lock?
 
-A refused try is nobody's fault while somebody else is inside or trying, or while a key of a former holder may still be
+A refused try is no finding while another client is inside or trying, or while a key of a former holder may still be
 there. But consider a client that tries alone, that certainly could reach as many nodes as the lock needs (a majority
 with which it was seen to be granted), and around which nothing has changed for a whole TTL. With a correct lock it
 finds no key: what was set before the last change has expired, and what was set after it was released on all nodes in
@@ -9,8 +9,9 @@ do not expire in time.
 
 The lock is blamed only if that is on record: the witness saw the keys on so many nodes that no majority was free.
 Otherwise the requests may not have arrived (a proxy that stands still answers
-nobody), and nothing is decided. And nobody was alone while the nodes show that somebody came and went: a value that was
-set on a majority of them and deleted again. That may be a thread of a client, of which the record knows nothing.
+no client), and nothing is decided. And no client was alone while the nodes show that another one came and went: a value
+that was set on a majority of them and deleted again. That may be a thread of a client, of which the record knows
+nothing.
 
 This costs time but not safety, so it breaks only `liveness`.
 """
@@ -74,7 +75,7 @@ def check(run: Recorded) -> Answer:
 
 _WHY: Final[dict[Blame, str]] = {
     "lock": "keys without an owner were in its way",
-    "undecided": "nothing is known to have been in its way, and it is not known whether its requests arrived",
+    "undecided": "no obstacle is on record, nor whether its requests arrived",
 }
 
 
@@ -93,8 +94,8 @@ def _finding(run: Recorded, spells: list[_Spell], blame: Blame, why: str) -> Fin
         )
     times = "once" if len(spells) == 1 else f"{len(spells)} times"
     text = (
-        f"{times} a client was refused for up to {milliseconds(worst.length_ns / 1e6)} although it could reach a "
-        f"majority and nobody else was inside or trying (TTL {run.lease_ms:.0f} ms): {why}"
+        f"a client was refused for up to {milliseconds(worst.length_ns / 1e6)} although it could reach a majority and "
+        f"no other client was inside or trying ({times}, TTL {run.lease_ms:.0f} ms): {why}"
     )
     return REFUSED_ALONE.found(blame, text, len(spells), examples)
 
@@ -165,7 +166,7 @@ def _in_vain(run: Recorded, counted: Bools) -> Iterator[Ints]:
 
 def _calm(run: Recorded, rows: Ints) -> Bools:
     """Which tries were made while nothing had changed for a TTL and their client surely could reach nodes that are
-    enough: a majority, with which, or with less, somebody was granted the lock in this run."""
+    enough: a majority, with which, or with less, some client was granted the lock in this run."""
     calm = np.zeros(len(rows), np.bool_)
     if not len(rows):
         return calm
@@ -174,7 +175,7 @@ def _calm(run: Recorded, rows: Ints) -> Bools:
     invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     client = codes_in(pd.Index(config.user_names), ops["client"])
     begin, end = run.timeline.start_ns, int(complete.max())
-    # A client that tries is alive, so only the fact that somebody ended matters here, not who.
+    # A client that tries is alive, so only the fact that a client ended matters here, not which one.
     stretches = list(reach(config.user_names, run.nodes, run.faults, (), begin, end, is_group=run.is_group))
     granted = granted[_surely_as_recorded(run, invoke[granted], complete[granted])]
     enough: set[frozenset[str]] = set()
@@ -239,8 +240,8 @@ def _alone(run: Recorded, rows: Ints) -> Bools:
 
 
 def _touched(began: Ints, ended: Ints, invoke: Ints, complete: Ints) -> Ints:
-    """How many of the times from `began` to `ended` touch each of those from `invoke` to `complete`: those that had
-    begun by its end, without those that had ended before its begin."""
+    """How many of the times from `began` to `ended` touch each of those from `invoke` to `complete`: all that
+    had begun by its end, without the ones that had ended before its begin."""
     begun = np.searchsorted(np.sort(began), complete, "right")
     return begun - np.searchsorted(np.sort(ended), invoke, "left")
 

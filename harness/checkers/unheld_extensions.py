@@ -31,8 +31,8 @@ _WORDS: Final[Mapping[Step, str]] = {"extend": "extension", "reenter": "nested a
 
 
 class Figures(KeyFigures, frozen=True):
-    """`extensions`: granted ones, of sections whose values are known. `unheld`: those that too few nodes can have
-    granted. `nested`, `unheld_nested`: the same of acquires by a client whose lease was over."""
+    """`extensions`: granted ones, of sections whose values are known. `unheld`: of them, how many too few nodes can
+    have granted. `nested`, `unheld_nested`: the same of acquires by a client whose lease was over."""
 
     extensions: int
     unheld: int
@@ -135,12 +135,12 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     client, at_ms = printable(str(example["client"])), float(example["at_ms"])
     if case.finding.kind == NESTED.name:
         return Told(
-            f"{client}'s lease was over when it acquired once more what it held, and the yes came at "
+            f"{client} acquired the lock once more after its lease had expired, and this succeeded at "
             f"+{at_ms:,.1f} ms, although {nodes} can have had its value."
         )
     return Told(
-        f"An extension of {client} was answered with yes at +{at_ms:,.1f} ms, "
-        f"although {nodes} can still have had its value: the lock counted others, or too few."
+        f"An extension of {client} succeeded at +{at_ms:,.1f} ms, although {nodes} can still have had its value: the "
+        "lock counted replies of other nodes, or too few."
     )
 
 

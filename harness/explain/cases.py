@@ -42,7 +42,7 @@ class Side:
 
     @property
     def was_void(self) -> bool:
-        """Whether the lock said yes, and in the same breath that no validity was left, and nothing later."""
+        """Whether the acquire succeeded with no validity left, and the lease was not extended later."""
         return self.validity_ms is not None and self.validity_ms <= 0 and not self.extensions
 
 

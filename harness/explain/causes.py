@@ -1,4 +1,4 @@
-"""What an explanation names as the cause, as data, so that nobody has to read it out of the sentences."""
+"""What an explanation names as the cause, as data, so that no code has to read it out of the sentences."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "not set": "too few nodes ever had the key",
     "not prolonged": "too few nodes prolonged the key",
     "absent node": "a single node was down, hung, answering errors or out of reach",
-    "stuck keys": "keys that nobody owned were stuck",
+    "stuck keys": "orphaned keys were stuck",
     "nothing set": "the lock set nothing on nodes that were free",
     "split votes": "the votes were split",
     "wrong clock": "the clock of a node was wrong",
     "set again": "the key was set after the release",
     "stayed": "the release deleted nothing",
     "deadline": "the validity had ended",
-    "not woken": "a client slept beside a free lock",
-    "not let in": "a client asked for a free lock and was not let in",
+    "not woken": "a client slept while the lock was free",
+    "not let in": "a client asked for a free lock and did not get it",
     "ended session": "the session that held it had ended",
     "unknown": "the record does not show it",
 }
@@ -86,6 +86,6 @@ def how_vague(cause: Cause | None) -> int:
 
 
 def _most(causes: Sequence[Cause]) -> Cause:
-    """The one that most nodes have; of those that are known, if any is."""
+    """The one that most nodes have; a known one, if any is."""
     known = Counter(cause for cause in causes if cause != "unknown")
     return known.most_common(1)[0][0] if known else "unknown"

@@ -28,6 +28,7 @@ from harness.explain.phrases import (
     yes_to_another_request,
 )
 from harness.explain.requests import who_did
+from harness.history.backing import in_words
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.recorded import Recorded
 
@@ -137,7 +138,7 @@ def _without_a_majority(run: Recorded, earlier: Side, later: Side) -> str:
         if place in run.backing.owners.values:
             stretch = run.backing.unbacked(int(place), later.start_ns, until_ns)
             if stretch is not None:
-                why = ", ".join(f"{node} {loss}" for node, loss in stretch.losses)
+                why = ", ".join(f"{node} {in_words(loss)}" for node, loss in stretch.losses)
                 since = at(run, stretch.from_ns)
                 texts.append(f" From {since} on, no majority of the nodes can have held {side.client}'s key: {why}.")
     return "".join(texts)

@@ -31,7 +31,7 @@ MOST_ARROWS: Final = 24
 """A picture with more requests is no longer read, but searched."""
 _MOST_CLIENTS: Final = 4
 _MOST_NODES: Final = 7
-"""Of more, those that were sent nothing are left out."""
+"""Of more, nodes that were sent nothing are left out."""
 _WIDEST: Final = 16
 """No picture has room for more nodes."""
 _LEAST_RANK: Final = 4
@@ -183,8 +183,8 @@ def draw(run: Recorded, scene: Scene, requests: WireRequests) -> Picture | None:
 
 
 def _clients(run: Recorded, scene: Scene, requests: Sequence[WireRequest], bars: Sequence[KeyBar]) -> tuple[str, ...]:
-    """The clients of the scene, and those that deleted or overwrote a key of theirs; those that asked most if there are
-    none."""
+    """The clients of the scene, and clients that deleted or overwrote a key of theirs; the ones that asked most if
+    there are none."""
     clients = list(scene.clients)
     for bar in sorted(bars, key=lambda bar: -bar.to_ns):
         by = bar.ended_by
@@ -226,7 +226,7 @@ def _most_telling(run: Recorded, scene: Scene, arrows: Sequence[Arrow]) -> list[
 
 
 def _few(bars: list[KeyBar], clients: Collection[str], arrows: Sequence[Arrow]) -> tuple[list[KeyBar], tuple[str, ...]]:
-    """No more bars than there is room for, and what is left out: first those of other clients, then those that no
+    """No more bars than there is room for, and what is left out: first bars of other clients, then bars that no
     drawn request has set or ended."""
     own = [bar for bar in bars if bar.owner in clients]
     if len(bars) <= _MOST_BARS:

@@ -153,7 +153,7 @@ class WireRequests:
 
     def taken_for(self, last: WireRequest, by_ns: int) -> int | None:
         """The earlier request whose reply a client takes for that to `last` if it reads the replies of a connection in
-        their order, gives up on those that are late, and forgets that they are still to come. None if there is none."""
+        their order, gives up on the late ones, and forgets that they are still to come. None if there is none."""
         rows = np.flatnonzero((self._connection == last.connection) & (self._sent <= last.sent_ns))
         rows = rows[np.argsort(self._sent[rows], kind="stable")]
         sent, came = self._sent[rows], self._came[rows]

@@ -42,10 +42,15 @@ LOSSES: Final[tuple[Loss, ...]] = (
     "unseen",
     "never set",
 )
-"""Why a node does not hold the value: somebody deleted or overwrote it before its owner gave it up; some value, perhaps
+"""Why a node does not hold the value: a client deleted or overwrote it before its owner gave it up; some value, perhaps
 this one, was there too briefly to be read; its TTL ran out, or the node let it expire before that, or may have, because
 its clock was wrong; the node went down
 and came back without it; it may have been there, and gone, while the node was out of sight; or it was never there."""
+
+
+def in_words(loss: Loss) -> str:
+    return "disappeared unobserved" if loss == "gone unread" else loss
+
 
 OF_THE_LOCK: Final[frozenset[Loss]] = frozenset({"deleted", "overwritten", "gone unread", "expired", "never set"})
 """Losses that only the lock's own requests can cause."""
@@ -257,8 +262,8 @@ class Backing:
 
     def lives_until(self, section: int, from_ns: int, to_ns: int) -> int | None:
         """By when the section's keys that were there, or were set, from the one time on, as they had been prolonged by
-        the other, have certainly expired on so many nodes that no majority is left, if nobody deletes them before; None
-        if that is not known, or no majority had them."""
+        the other, have certainly expired on so many nodes that no majority is left, if they are not deleted before;
+        None if that is not known, or no majority had them."""
         used = self.nodes(section)
         if not used:
             return None

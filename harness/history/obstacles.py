@@ -4,7 +4,7 @@ A node that is not there is no excuse, for the others are a majority; but what t
 more. In this order:
 
 - most tries ended with an error, or a try had its value on a majority of the nodes and was not let in: the lock wants
-  the node that is absent, or each of those that were absent in turn;
+  the node that is absent, or each node that was absent in turn;
 - keys that stayed there when their owners were done with them left no majority free: they were stuck;
 - tries got some nodes, and never enough, perhaps because the keys of others stayed there for a while after their tries;
 - on so many nodes that no majority is left, no try set the key although they were in reach: the lock did not ask them.
@@ -49,11 +49,11 @@ SEVERAL: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """`nodes`: those that were `down`, `hung` (they were there and did not answer), `answering errors` or `out of
+    """`nodes`: they were `down`, `hung` (they were there and did not answer), `answering errors` or `out of
     reach` of the clients (cut off or slow) for most of the time; those of which one or another was not there for most
     of it; on which keys were stuck; on which nothing was set; or on which the keys of split votes stayed after their
-    tries. `absent`: which others were not there for most of the time. `no access`: nobody ever acquired the lock, and
-    the nodes turned requests away. `wrong clock`: keys may have lived longer there than the lock had asked for."""
+    tries. `absent`: which others were not there for most of the time. `no access`: no client ever acquired the lock,
+    and the nodes turned requests away. `wrong clock`: keys may have lived longer there than the lock had asked for."""
 
     kind: Kind
     nodes: tuple[str, ...] = ()
@@ -76,26 +76,26 @@ def in_words(obstacle: Obstacle) -> str:
         case "down" | "hung" | "answering errors" | "out of reach":
             return f"{nodes} {was} {obstacle.kind}"
         case "absent in turn":
-            return f"{nodes} were not there, one after the other"
+            return f"{nodes} were absent, one after the other"
         case "wrong clock":
             return f"the {'clock' if len(obstacle.nodes) == 1 else 'clocks'} of {nodes} had been wrong"
         case "stuck keys":
-            return f"keys that nobody owned were stuck on {nodes}{_while(obstacle.absent)}"
+            return f"orphaned keys were stuck on {nodes}{_while(obstacle.absent)}"
         case "nothing set":
-            return f"no try set the key on {nodes}, which {was} free and in reach{_while(obstacle.absent)}"
+            return f"no attempt set the key on {nodes}, which {was} free and in reach{_while(obstacle.absent)}"
         case "split votes":
             left = f", and left their keys on {nodes}" if nodes else ""
-            return f"tries got some of the nodes, but never a majority{left}{_while(obstacle.absent)}"
+            return f"attempts got some of the nodes, but never a majority{left}{_while(obstacle.absent)}"
         case "no access":
             return f"{nodes} turned requests away"
         case "unknown":
-            return "nothing is known to have been in the way, and it is not known whether requests arrived"
+            return "no obstacle is on record, nor whether the requests arrived"
 
 
 def _while(absent: Sequence[str]) -> str:
     if not absent:
         return ""
-    return f", while {listed(absent)} {'was' if len(absent) == 1 else 'were'} not there"
+    return f", while {listed(absent)} {'was' if len(absent) == 1 else 'were'} absent"
 
 
 def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int, until_ns: int) -> Obstacle:

@@ -33,7 +33,7 @@ _KEPT: Final[Mapping[str, str]] = {
     "lease": "no overlap blamed on the lock",
     "exclusion": "no overlap at all",
     "data": "no lost update and no stale write accepted",
-    "liveness": "nobody was kept out for longer than the faults explain",
+    "liveness": "no client was kept out for longer than the faults explain",
 }
 
 
@@ -89,7 +89,7 @@ def _decides(cause: OneCause, verdict: Verdict) -> bool:
 
 
 def _worst_of(consequences: Sequence[Finding]) -> str:
-    """Those that matter most to the users of a lock, and how many others there are."""
+    """The findings that matter most to the users of a lock, and how many others there are."""
     kinds_of = dict.fromkeys(each.kind for each in sorted(consequences, key=_gravity))
     same = [[each for each in consequences if each.kind == kind] for kind in kinds_of]
     told = ", ".join(map(counted, same[:_CONSEQUENCES]))

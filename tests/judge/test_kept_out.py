@@ -174,7 +174,7 @@ def test_gaps_of_several_keys_are_told_apart() -> None:
     assert figures.longest_gap_ms > 5000
 
 
-# Why nobody got in.
+# Why no client got in.
 
 
 def why(history: History) -> tuple[str, tuple[str, ...]]:
@@ -291,7 +291,7 @@ def test_grants_of_another_key_or_of_another_time_keep_nobody_out() -> None:
 def test_the_longest_of_several_that_starve_is_told() -> None:
     history = starving(99).section("c1", 10_000, 10_001, number=500).section("c1", 9_990, 9_995, number=501)
     finding = only(more(history, 250, 12_000, section=400))
-    assert (finding.count, finding.text.partition(" in vain")[0]) == (2, "1 client tried for up to 11.8 s")
+    assert (finding.count, "1 client" in finding.text, "for up to 11.8 s" in finding.text) == (2, True, True)
 
 
 def test_a_lock_that_promises_no_time_is_not_said_to_have_been_free() -> None:

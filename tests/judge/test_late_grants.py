@@ -1,4 +1,4 @@
-"""A yes that came when nothing of the lease was left. TTL 100 ms; a process may wait 250 ms for a processor."""
+"""acquire() that succeeds after the lease has expired. TTL 100 ms; a process may wait 250 ms for a processor."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ def test_a_yes_that_comes_long_after_its_own_deadline_is_late(said: float, by: l
 def test_a_lock_within_its_client_passes_on_its_yes_at_once(said: float, by: float) -> None:
     answer = check(replace(granted(said).recorded(), lock_has_process=False))
     assert answer.figures == Figures(1, int(by > 0), pytest.approx(by))
-    texts = [
-        f"1 of 1 grant reached the client when nothing of the lease was left, up to {150 + by:.3g} ms after its end"
-    ]
+    texts = [f"1 of 1 grant reached the client after the lease had expired, by up to {150 + by:.3g} ms"]
     assert [finding.text for finding in answer.findings] == texts[: int(by > 0)]
 
 
