@@ -1,4 +1,4 @@
-"""`report.html`: one file that shows a run to somebody who never saw the project, and needs nothing but itself."""
+"""`report.html`: one self-contained file that shows a run to readers who do not know the project."""
 
 from __future__ import annotations
 

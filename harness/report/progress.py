@@ -1,4 +1,5 @@
-"""Live progress while a run works: a bar and the active faults on a terminal, a plain line now and then elsewhere."""
+"""Live progress while a run works: a bar and the active faults on a terminal, a plain line every few seconds
+elsewhere."""
 
 from __future__ import annotations
 

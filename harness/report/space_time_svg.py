@@ -274,7 +274,7 @@ def _moments(picture: Picture) -> Iterator[int]:
 
 
 def _with_tracks(bars: Sequence[KeyBar]) -> Iterator[tuple[KeyBar, int]]:
-    """Bars of one node side by side where several keys are there at once."""
+    """Bars of one node next to each other where several keys are there at once."""
     ends: dict[str, list[int]] = {}
     for bar in sorted(bars, key=lambda bar: bar.from_ns):
         tracks = ends.setdefault(bar.node, [])

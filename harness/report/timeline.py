@@ -22,7 +22,7 @@ from harness.history.recorded import Recorded
 from harness.report.time_span import span_ns
 
 MOST_OVERLAPS: Final = 20_000
-"""A lock that excludes nobody makes every section overlap many; a picture needs no more pairs than this."""
+"""A lock that excludes no client makes every section overlap many; a picture needs no more pairs than this."""
 
 FOREVER_US: Final = 10**13
 """Validities are cut off here: a lock that reported none has an infinite one, which JavaScript cannot represent."""

@@ -1,4 +1,4 @@
-"""Two runs side by side: what was asked of both, what differed, and what came of it."""
+"""Compare two runs: which settings are the same, which differ, and what came of it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class CampaignSoFar:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody is at work on it: it is finished, or was interrupted."""
+        """Whether no process is at work on it: it is finished, or was interrupted."""
         return not is_held(self.path)
 
     def look(self) -> LiveMessage:
@@ -57,7 +57,7 @@ class CampaignSoFar:
             return f"All {plural(planned, 'run')} are made."
         text = f"{made:,} of {plural(planned, 'run')} made"
         if self.is_over:
-            return f"{text}; nobody is at work on the others. The command that began it goes on with them."
+            return f"{text}; no process is making the others. Resume with the command that began it."
         recent = [line for line in lines if line.error is None][-100:]
         if not recent:
             return f"{text}."

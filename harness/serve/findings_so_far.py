@@ -50,7 +50,7 @@ class FindingsSoFar:
         self._known.pop(run, None)
 
     def _look(self, run: Path, known: _SoFar) -> Sequence[Finding]:
-        # Judging imports pandas, which takes a second; a server whose live pages nobody opens does without.
+        # Judging imports pandas, which takes a second; a server whose live pages are never opened does without.
         from harness.checkers.judge import judge_so_far
 
         began = monotonic()

@@ -32,7 +32,7 @@ class Shared:
 
 
 class Handler(RequestHandler):
-    """Of an address that nobody knows; the others derive from it."""
+    """Of an unknown address; the others derive from it."""
 
     def initialize(self, shared: Shared) -> None:
         self.shared = shared

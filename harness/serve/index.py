@@ -73,7 +73,7 @@ class Index:
         self._unread = list[Path]()
 
     def runs(self, most: int | None = None) -> Sequence[RunSummary]:
-        """All runs, newest first. `most`: how many may be read for this answer, the newest of those that are not known;
+        """All runs, newest first. `most`: how many may be read for this answer, the newest of the unread ones;
         the others are `UNREAD`. Raises UsageError if the folder cannot be read."""
         found = sorted(run_folders(self.results), key=lambda path: (begun_at(path), path.name), reverse=True)
         before, self._known, self._unread = self._known, {}, []
@@ -94,7 +94,7 @@ class Index:
         return summaries
 
     def read_on(self, most: int) -> bool:
-        """Read the newest of those that the last answer left unread; whether there are more."""
+        """Read the newest of the runs that the last answer left unread; whether there are more."""
         now, self._unread = self._unread[:most], self._unread[most:]
         for path in now:
             self._read_run(path)

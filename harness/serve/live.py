@@ -20,7 +20,7 @@ from harness.store.run_folder import RunFolder
 
 _LOOK_EVERY_S: Final = 0.5
 _SAY_SOMETHING_EVERY: Final = 20
-"""Looks. Whoever went away is noticed then, also if nothing happens."""
+"""Looks. A closed connection is noticed then, also if nothing happens."""
 
 
 class _LivePage(Handler):
@@ -59,7 +59,7 @@ class _Events(Handler):
             await self._send("end", msgspec.json.encode(await self.read(end)))
         except UsageError as error:
             await self._send("end", msgspec.json.encode(unreadable(self.root, error)))
-        except StreamClosedError:  # whoever watched has gone
+        except StreamClosedError:  # the browser has gone
             return
 
     async def _send(self, event: str, data: bytes) -> None:

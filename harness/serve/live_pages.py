@@ -36,13 +36,13 @@ def end_of_run(root: str, path: Path) -> End:
     link = Cell("Open the run\u2019s page", address(root, path.name))
     if run.verdict in JUDGED:
         return End(Cell(run.verdict.upper(), tone=run.verdict), f"\u2014 {run.says}" if run.says else "", link)
-    return End(Cell("OVER"), "\u2014 it ended without a verdict: it broke off, or its harness was killed.", link)
+    return End(Cell("OVER"), "\u2014 it ended without a verdict: it was aborted, or its harness was killed.", link)
 
 
 def end_of_campaign(root: str, name: str, path: Path) -> End:
     page = front_page(path)
     link = Cell("Open the report", report_address(root, name, page)) if page else Cell("All runs", root)
-    return End(Cell("OVER"), "\u2014 nobody is at work on this campaign.", link)
+    return End(Cell("OVER"), "\u2014 no process is at work on this campaign.", link)
 
 
 def unreadable(root: str, error: UsageError) -> End:

@@ -60,7 +60,7 @@ class _Tail(Generic[S]):
 
 @dataclass(slots=True)
 class RunSoFar:
-    """Follows one run. `look` is called now and then, by one thread at a time."""
+    """Follows one run. `look` is called periodically, by one thread at a time."""
 
     folder: RunFolder
     _config: RunConfig | None = None
@@ -72,7 +72,7 @@ class RunSoFar:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come: it was judged, it broke off, or its harness is gone."""
+        """Whether nothing more will come: it was judged, it was aborted, or its harness is gone."""
         path = self.folder.path
         if is_under_way(path):
             return False

@@ -1,4 +1,4 @@
-"""The server of `fencepost serve`: on loopback, for whoever knows the token.
+"""The server of `fencepost serve`: on loopback, for requests with the token.
 
 tornado comes with `distributed` in any case, so the server needs no other package.
 """
@@ -98,7 +98,7 @@ class _List(Handler):
 
 
 def _read_on(index: Index, reader: ThreadPoolExecutor) -> None:
-    """Read runs that the list left unread, a few at a time: whoever asks for something meanwhile comes in between."""
+    """Read runs that the list left unread, a few at a time: other requests come in between."""
     if index.read_on(_READ_AT_ONCE):
         with suppress(RuntimeError):  # the server is being closed
             reader.submit(_read_on, index, reader)

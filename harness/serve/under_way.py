@@ -19,7 +19,7 @@ _BEGINS_WITHIN_S: Final = 10.0
 
 
 def is_under_way(run: Path) -> bool:
-    """False too for a run that broke off, and for one whose harness was killed."""
+    """False too for a run that was aborted, and for one whose harness was killed."""
     if has_ended(run):
         return False
     return is_alive(state_parent() / run.name) or _has_just_begun(run)
@@ -36,7 +36,7 @@ def with_those_under_way(runs: Sequence[RunSummary], results: Path) -> Sequence[
 
 
 def has_ended(run: Path) -> bool:
-    """Whether nothing is recorded any more, because the run is over or broke off."""
+    """Whether nothing is recorded any more, because the run is over or was aborted."""
     return any((run / name).exists() for name in ("manifest.json", "failure.json"))
 
 

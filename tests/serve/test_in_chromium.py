@@ -78,7 +78,7 @@ def test_two_runs_are_chosen_with_the_space_bar_and_shown_side_by_side(page: Pag
     assert page.evaluate("document.querySelectorAll('[name=run]:checked').length") == 2
     page.click("table + p button")
     page.wait_for("location.pathname.endsWith('/two') && document.readyState === 'complete'")
-    assert "Asked differently" in page.text()
+    assert "Different settings" in page.text()
     assert page.complaints() == []
 
 

@@ -155,7 +155,7 @@ def test_a_run_whose_harness_is_gone_ends_without_a_verdict(served: Served, plac
     with events(served, f"runs/{quote(run.folder.name)}/events") as told:
         end = told.end()
     assert end["word"]["text"] == "OVER"
-    assert "broke off, or its harness was killed" in end["says"]
+    assert "aborted, or its harness was killed" in end["says"]
 
 
 def test_a_run_that_cannot_be_read_says_so_at_the_end(served: Served, place: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_campaign_is_told_run_by_run_until_nobody_is_at_work_on_it(served: Ser
         if is_held(path):
             folder.close()
     with events(served, "reports/comparison/events") as told:
-        assert "nobody is at work on the others" in told.until(lambda shown: True)["texts"]["state"]
+        assert "no process is making the others" in told.until(lambda shown: True)["texts"]["state"]
 
 
 def test_whoever_looks_at_a_campaign_keeps_nobody_from_it(tmp_path: Path) -> None:

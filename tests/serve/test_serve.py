@@ -111,7 +111,7 @@ def test_the_files_of_a_run_are_shown_and_come_as_one_zip(served: Served) -> Non
 def test_two_runs_are_shown_side_by_side_with_what_was_asked_differently(served: Served) -> None:
     first, second = (quote(run_of(served, seed).name) for seed in (1, 2))
     page = served.page(f"two?run={first}&run={second}")
-    different, _, alike = page.partition("Asked alike")
+    different, _, alike = page.partition("Same settings")
     assert "<th>nemesis</th><td>partition</td><td>crash</td>" in different
     assert "<th>clients</th><td>10</td><td>10</td>" in alike
     assert "<script" not in served.page(f"two?run={second}&run={quote(hostile_run(served), safe='')}")
