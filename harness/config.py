@@ -57,7 +57,7 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         str | None,
         Option(
             "--name",
-            "what the lock is called in folders, tables and reports; a command is called by its words otherwise",
+            "what the lock is called in folders, tables and reports; default for a command: the command line",
             "what is tested",
             pattern=(
                 r"[A-Za-z0-9][A-Za-z0-9._+-]{0,39}",
@@ -82,7 +82,7 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         float,
         Option(
             "--least-faults",
-            "of the injected faults, the least that must be seen to work, or the run is unknown",
+            "of the injected faults, the least that must be verified active, or the run is unknown",
             "the verdict",
             "PERCENT",
             low=0,
@@ -129,7 +129,7 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         float,
         Option(
             "--most-starved",
-            "of the load, the longest that the harness or a client may wait for a processor, or the run is unknown",
+            "of the load, the most CPU starvation of the harness or a client, or the run is unknown",
             "the verdict",
             "PERCENT",
             low=0,

@@ -33,7 +33,7 @@ _SEE: Final = "`fencepost test --help` lists them"
 
 
 class LimitedFigure(NamedTuple):
-    """A figure that can have a limit. `checkers`: those that measure it, of which a workload has one at most.
+    """A figure that can have a limit. `checkers`: they measure it, of which a workload has one at most.
     `attribute`: where it is in their figures. `is_time`: in milliseconds; otherwise it is a plain number."""
 
     checkers: tuple[str, ...]

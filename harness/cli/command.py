@@ -27,8 +27,8 @@ _PLACES: Final = ("--report", "--results")
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call of a command. `arguments`: what was given of the command's own arguments, and else their defaults.
-    `replaced`: options of `fencepost test` that the command has too, as fields of a `RunConfig`; only those that were
-    given. `behind_dashes`: the words after `--`. `words`: the whole command line."""
+    `replaced`: options of `fencepost test` that the command has too, as fields of a `RunConfig`; only the ones that
+    were given. `behind_dashes`: the words after `--`. `words`: the whole command line."""
 
     arguments: Any
     replaced: dict[str, Any]

@@ -43,7 +43,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
         AtOnce | None,
         Option(
             "--workers",
-            "runs made side by side, but for those that measure costs; auto: as many as do not disturb each other",
+            "parallel runs, except for grids that measure costs; auto: as many as do not disturb each other",
             metavar="N|auto",
             shown_default="1, or all workers of --scheduler",
         ),

@@ -204,7 +204,7 @@ def _room() -> Check:
 
 
 def _backends() -> Iterator[Check]:
-    """Of those that not every machine can have."""
+    """Abilities that not every machine can have."""
     for backend in backends().values():
         if (seen := backend.examine(_DEFAULT_SERVER)) is not None:
             yield Check(*seen)

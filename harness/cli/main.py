@@ -1,7 +1,7 @@
 """The command line: `fencepost COMMAND`; `fencepost --help` lists the commands.
 
 Exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments or configuration, 255 the harness or its environment
-failed, 130 after Ctrl-C where no run was under way, 141 if nobody read the output. With `--expect violation` 0 means
+failed, 130 after Ctrl-C where no run was under way, 141 if the output was closed. With `--expect violation` 0 means
 that a violation was found.
 
 A command is a module of this folder with a `COMMAND`. Only the one that was asked for is imported.
@@ -95,7 +95,7 @@ def _parser() -> Parser:
         description="Finds out, by experiment on real Redis servers, whether a distributed lock keeps its promise.",
         epilog="`fencepost COMMAND --help` shows the options of a command.\n"
         "exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments, 255 the harness or its environment failed,\n"
-        "130 interrupted while no run was under way, 141 nobody read the output",
+        "130 interrupted while no run was under way, 141 the output was closed",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():

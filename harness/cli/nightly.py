@@ -81,7 +81,7 @@ verdicts, what changed since the night before, and the trend. See docs/nightly.m
   fencepost nightly --budget 50m --cluster process
 
 The same command resumes the night after an interruption. A finished run is never made again.
-exit codes: 0 every control was caught and no correct lock blamed, 1 not so, 2 runs are missing, 254 bad arguments,
+exit codes: 0 every control was caught and no correct lock blamed, 1 otherwise, 2 runs are missing, 254 bad arguments,
 255 the harness or its environment failed
 """,
 )

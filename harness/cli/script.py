@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     target: Annotated[str | None, Option("NAME", "an experiment, all, FILE.py or FILE.py:function")] = None
     list: Annotated[bool, Option("--list", "list the experiments that ship with fencepost")] = False
-    times: Annotated[int, Option("--times", "play each so often", low=1, high=1_000)] = 1
+    times: Annotated[int, Option("--times", "repetitions", low=1, high=1_000)] = 1
     workers: SideBySide = None
     scheduler: OnScheduler = None
     report: Annotated[
@@ -41,7 +41,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _script(call: Call, out: Console) -> int:
-    """The worst outcome is the exit code. Of several runs, one that breaks off does not end the others; its error is
+    """The worst outcome is the exit code. Of several runs, one that is aborted does not end the others; its error is
     raised at the end."""
     from harness.scripts.experiment import shipped_experiments
     from harness.scripts.play import ExpectationOutcome
@@ -57,7 +57,7 @@ def _script(call: Call, out: Console) -> int:
         raise UsageError("which experiment? give a NAME of `fencepost script --list`, all, or a FILE.py")
     hands = Hands.found(arguments.workers, arguments.scheduler)
     if arguments.report and not hands.are_many:
-        raise UsageError("--report is for runs side by side; add --workers N")
+        raise UsageError("--report is for parallel runs; add --workers N")
     ended, broken = _side_by_side(call, hands, out) if hands.are_many else _one_by_one(call, out)
     runs = sum((Counter(counts) for counts in ended.values()), Counter[str]())
     if len(ended) * arguments.times > 1:
@@ -93,7 +93,7 @@ def _one_by_one(call: Call, out: Console) -> tuple[_Ended, BrokenEnvironmentErro
             except BrokenEnvironmentError as error:
                 if len(setups) * arguments.times > 1:
                     out.print(f"{each.name}: {error}", soft_wrap=True)
-                ended[each.name]["broke off"] += 1
+                ended[each.name]["aborted"] += 1
                 broken = broken or error
             else:
                 ended[each.name][outcome.name.lower()] += 1

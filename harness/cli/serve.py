@@ -50,5 +50,5 @@ Show runs in a browser on this machine: a list to search, each run with its file
 happens.""",
     arguments=Arguments,
     do=_serve,
-    epilog="The address has a token in it: whoever does not know it, on this machine or in another page, sees nothing.",
+    epilog="The address contains a token: without it, other users of this machine and other pages see nothing.",
 )

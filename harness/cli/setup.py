@@ -46,8 +46,8 @@ def _setup(call: Call, out: Console) -> int:
 
 def install(locks: Sequence[Manifest], *, servers: bool = False, quiet: bool = False) -> int:
     """Install what is not installed yet, and return the exit code. `servers`: these too, and the proxy. Prints a line
-    for each lock; `quiet`: only for those that had to be installed. Needs no network, and waits for nobody, if nothing
-    has to be installed."""
+    for each lock; `quiet`: only for the ones that had to be installed. Needs no network, and no lock of another set-up,
+    if nothing has to be installed."""
     from fencepost.setup.machine import tools_folder
     from fencepost.setup.progress import Clock, end_on_signals, perform_all
     from fencepost.setup.server_wheels import why_no_servers
@@ -99,8 +99,8 @@ def programs_of(locks: Sequence[Manifest]) -> list[str]:
 
 
 def _foreign(name: str, out: Console, *, quiet: bool) -> list[Manifest]:
-    """The foreign lock of this name; nothing for a lock that needs no installation. Raises UsageError for a name that
-    nobody knows."""
+    """The foreign lock of this name; nothing for a lock that needs no installation. Raises UsageError for an
+    unknown name."""
     from workloads.registry import manifest_of
 
     manifest = manifest_of(name, None)
