@@ -87,7 +87,7 @@ def played(plan: Plan, at_once: int, results: Path, out: Console) -> Block:
             for order, made in outcomes:
                 if made.line is None or made.failure is not None:
                     why = made.failure.text if made.failure else "it was taken down"
-                    out.print(f"{order.cell}, seed {order.seed}, {at_once} at once, broke off: {why}")
+                    out.print(f"{order.cell}, seed {order.seed}, {at_once} at once, aborted: {why}")
                 else:
                     lines.append(made.line)
                 view.heading = f"[{len(lines)} of {len(orders)}, {at_once} at once]"

@@ -52,7 +52,7 @@ def make_run(
     verbose: bool = False,
 ) -> int:
     """Make a run, judge it and show the result, which is also written to `json`; returns the exit code. Raises
-    FencepostError if the run broke off; its folder keeps what was recorded until then."""
+    FencepostError if the run was aborted; its folder keeps what was recorded until then."""
     folder = record_and_show(prepared, results, out)
     if _never_began(folder):
         out.print(_NEVER_BEGAN)
@@ -77,7 +77,7 @@ def _write_unjudged(json: Path, config: RunConfig, folder: RunFolder) -> None:
 
 
 def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolder:
-    """Make a run, showing its progress; returns its folder. Raises FencepostError if it broke off."""
+    """Make a run, showing its progress; returns its folder. Raises FencepostError if it was aborted."""
     setup = prepared.setup
     folder = new_folder(prepared, results)
     say = f"{setup_in_words(setup)}, nemesis {setup.config.nemesis}, seed {setup.config.seed}"
@@ -90,7 +90,7 @@ def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolde
         with Progress(out) as progress:
             record_run(prepared, folder, progress)
     except FencepostError:
-        out.print(f"the run broke off; `fencepost analyze {folder.path}` judges what was recorded")
+        out.print(f"run aborted; `fencepost analyze {folder.path}` judges what was recorded")
         raise
     return folder
 
@@ -103,7 +103,7 @@ def new_folder(prepared: Prepared, results: Path) -> RunFolder:
 
 
 def record_run(prepared: Prepared, folder: RunFolder, progress: Display, enough: Enough | None = None) -> None:
-    """Make the run. It ends early once `enough` has been seen. Raises FencepostError if it broke off."""
+    """Make the run. It ends early once `enough` has been seen. Raises FencepostError if it was aborted."""
     with (
         RunState.create(folder.path.name, site=prepared.setup.site) as state,
         recording(folder),

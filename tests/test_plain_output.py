@@ -118,7 +118,7 @@ def test_a_pipe_gets_lines_as_long_as_they_are() -> None:
     out = StringIO()
     terminal = Terminal(out)
     path = "/a/folder/" + "x" * 500 + "/report.html"
-    terminal.print(f"the run broke off; `fencepost analyze {path}` judges what was recorded")
+    terminal.print(f"run aborted; `fencepost analyze {path}` judges what was recorded")
     table = Table(caption="`fencepost analyze RUN` " * 20)
     table.add_column("path", no_wrap=True)
     table.add_column("words", overflow="fold")

@@ -26,7 +26,7 @@ GRID = Grid(
 
 
 def settle(played: Played) -> dict[str, list[float]]:
-    """What the record says: acquisitions a second of each run, by delay. A run that broke off has no figures."""
+    """What the record says: acquisitions a second of each run, by delay. An aborted run has no figures."""
     speeds: dict[str, list[float]] = {delay: [] for delay in DELAYS}
     for line in played.lines:
         if line.figures is not None:

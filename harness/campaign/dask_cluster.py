@@ -1,7 +1,7 @@
-"""A Dask cluster to make runs on: workers of our own on this machine, or somebody's anywhere.
+"""A Dask cluster to make runs on: workers of our own on this machine, or an existing one anywhere.
 
-Somebody's is any cluster that has a scheduler (`dask worker`, Kubernetes, SLURM, SSH). How it is secured is its owner's
-business: with `tls://…`, certificates are those of Dask's own configuration.
+An existing one is any cluster that has a scheduler (`dask worker`, Kubernetes, SLURM, SSH). How it is secured is its
+owner's business: with `tls://…`, certificates are those of Dask's own configuration.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def disturbances(of: Figures, ttl_ms: float) -> Iterator[str]:
     limit_ms = BRIEF_TTLS * ttl_ms
     for who, late in (("clients", of.clients), ("the harness", of.harness)):
         if late and late.p99_ms >= limit_ms:
-            yield f"{who} woke up {milliseconds(late.p99_ms)} late (p99)"
+            yield f"scheduling delay of {who} {milliseconds(late.p99_ms)} (p99)"
     if of.latest and of.latest.late_ms >= limit_ms:
         yield f"a fault was injected {milliseconds(of.latest.late_ms)} late"
     if of.stolen_percent >= _STOLEN_PERCENT:

@@ -102,7 +102,7 @@ class StillPicture:
 
 @dataclass(frozen=True, slots=True)
 class StillPictures:
-    """Small pictures side by side that share a legend."""
+    """A row of small pictures that share a legend."""
 
     legend: Markup
     panels: Sequence[StillPicture]

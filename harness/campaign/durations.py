@@ -20,7 +20,7 @@ def bin_of(ms: npt.NDArray[np.float64]) -> Ints:
 
 
 def middle_ms(bins: Ints) -> npt.NDArray[np.float64]:
-    """The duration in the middle of each bin."""
+    """The duration at the centre of each bin."""
     middles: npt.NDArray[np.float64] = 10.0 ** ((bins + 0.5) / BINS_PER_DECADE)
     return middles
 

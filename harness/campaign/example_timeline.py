@@ -53,7 +53,7 @@ def moment_of(run: Recorded) -> dict[str, object] | None:
         steps.append((outage.began_ns, outage.what))
     both_ms = float(min(a.end_ns, b.end_ns) - b.start_ns) / 1e6
     told = "; ".join(f"at {(ns - origin) / 1e9:.3f} s {what}" for ns, what in sorted(steps))
-    told += f". For {milliseconds(both_ms)} both were inside, each within the validity that it had been told."
+    told += f". For {milliseconds(both_ms)} both clients were inside, each with a valid lease."
     return {"data": data, "show": show, "text": told[0].upper() + told[1:], "from_s": (begin_ns - origin) / 1e9}
 
 

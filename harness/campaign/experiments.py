@@ -34,8 +34,8 @@ def play_side_by_side(
     """Play what `target` names, `times` each, with these options of `fencepost script`. What others disturbed is played
     again alone. The lines of the runs are kept in `report`, where the same runs go on after an interruption.
 
-    Returns how many runs of each experiment ended how (`held`, `failed`, `unknown`; `broke off`; `not made`), and why
-    the first of those that broke off did. Raises FencepostError if they cannot begin."""
+    Returns how many runs of each experiment ended how (`held`, `failed`, `unknown`; `aborted`; `not made`), and why
+    the first aborted one was. Raises FencepostError if they cannot begin."""
     place = report or REPORTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     study = Study(
         grid=scripts_grid(target, times, options),
@@ -54,7 +54,7 @@ def play_side_by_side(
 def _ended(times: int, played: Played) -> dict[str, Counter[str]]:
     ended = {name: Counter[str]() for name in played.campaign.grid.cells}
     for line in played.lines:
-        ended[line.cell]["broke off" if line.error is not None else line.outcome or "unknown"] += 1
+        ended[line.cell]["aborted" if line.error is not None else line.outcome or "unknown"] += 1
     for counts in ended.values():
         counts.update({"not made": times - counts.total()})
     return {name: +counts for name, counts in ended.items()}

@@ -16,11 +16,11 @@ from harness.config import RunConfig
 
 INTRODUCTION: Final = (
     "A distributed lock lets one of many programs at a time do something that two must not do at once. The locks "
-    "compared here keep one key on each of several Redis servers: whoever set the key on a majority of them holds the "
+    "compared here keep one key on each of several Redis servers: the client that owns a majority of keys holds the "
     "lock, until it gives it back or until the key expires. The expiry is counted from a time to live (TTL).",
     "In each run real client processes compete for the lock on real servers, faults are injected on a schedule that is "
     "drawn from a seed, and a judge goes through the record afterwards. Two clients inside at the same moment, each "
-    "within the time that its lock had told it, are a violation, and the lock is to blame.",
+    "with a valid lease, are a violation, and the lock is to blame.",
 )
 
 
@@ -69,7 +69,7 @@ def _cost(part: Part, found: Sequence[Summary]) -> list[str]:
         for value in part.axes[axis]:
             ratios = [c.speed[0] for c in compared if c.second.at[axis] == value and c.speed]
             if ratios:
-                said.append(f"{value}: {wording.span(ratios)} times the acquisitions of {baseline}")
+                said.append(f"{value}: {wording.span(ratios)} times the throughput of {baseline}")
     return [f"{printable('; '.join(said))}."] if said else ["No run is finished yet."]
 
 
@@ -95,7 +95,7 @@ def done(campaign: Campaign, lines: Sequence[RunLine], configs: Mapping[str, Run
         p50, p99 = (sorted(f[q] for f in fsyncs) for q in ("p50", "p99"))
         paragraphs.append(
             "Each server had a disk of its own, and before the load of each run it was measured what it costs to have "
-            f"a small write reach it (fsync): {milliseconds(median(p50))} in the middle ({milliseconds(p50[0])} to "
+            f"a small write reach it (fsync): median {milliseconds(median(p50))} ({milliseconds(p50[0])} to "
             f"{milliseconds(p50[-1])} over {plural(len(fsyncs), 'run')}), p99 {milliseconds(median(p99))}."
         )
     return paragraphs

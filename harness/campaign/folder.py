@@ -32,9 +32,9 @@ _SCHEMA: Final = 2
 
 
 class RunLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One finished run. `folder`: its name in the folder of runs. `error`: why it broke off; then it has no figures and
-    is made again when the campaign is resumed. `violation`: the verdict's text. `at_once`: how many runs were made at
-    the same time. `versions`: of what it was made with (`harness.campaign.provenance`). `outcome`: of an experiment,
+    """One finished run. `folder`: its name in the folder of runs. `error`: why it was aborted; then it has no figures
+    and is made again when the campaign is resumed. `violation`: the verdict's text. `at_once`: how many runs were made
+    at the same time. `versions`: of what it was made with (`harness.campaign.provenance`). `outcome`: of an experiment,
     whether its expectation held; `unknown` if the run shows neither."""
 
     cell: str
@@ -98,7 +98,7 @@ class CampaignFolder:
         """The folder of this campaign: a new one, or the one that was begun for the same grid. If it `may_grow`, cells
         and seeds are added to those of the grid that it was begun for. `beside`: what may be there already.
 
-        Raises UsageError if what is there is something else, or if another process is at work on it.
+        Raises UsageError if what is there is something else, or if another process holds it.
         """
         file = path / "campaign.json"
         here, begun_here = kind_of(path), kind_of(path) == "folder" and kind_of(file) == "file"
@@ -107,7 +107,7 @@ class CampaignFolder:
         path.mkdir(parents=True, exist_ok=True)
         held = hold(path)
         if held is None:
-            raise UsageError(f"another process is at work on the campaign in {path}; wait for it to end")
+            raise UsageError(f"another process is running the campaign in {path}; wait for it to end")
         try:
             begun = _read(file) if begun_here else None
             if begun is not None:
@@ -156,12 +156,12 @@ class CampaignFolder:
 
 
 def read_campaign(path: Path) -> Campaign:
-    """The campaign in this folder, whoever holds it. Raises UsageError if it cannot be read."""
+    """The campaign in this folder, held or not. Raises UsageError if it cannot be read."""
     return _read(path / "campaign.json")
 
 
 def read_run_lines(path: Path) -> list[RunLine]:
-    """What `CampaignFolder.lines` returns, whoever holds the folder; nothing is changed."""
+    """What `CampaignFolder.lines` returns, even while it is held; nothing is changed."""
     log = path / "runs.jsonl"
     pieces = read_lines(log, RunLine) if kind_of(log) is not None else ()
     return list({line.slot: line for piece in pieces for line in piece}.values())

@@ -1,4 +1,4 @@
-"""On what the runs of a campaign are made, and how many at once."""
+"""Parallelism of a study: local workers or a Dask scheduler."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ OnScheduler = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """On what the runs are made that may be made at the same time. `count`: how many at once at most; `is_finding`:
+    """What makes the runs that may be made in parallel. `count`: how many at once at most; `is_finding`:
     whether fewer are made if so many disturb each other; `scheduler`: the address of a Dask scheduler whose workers
     make them, otherwise this machine does."""
 

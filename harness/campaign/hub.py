@@ -1,6 +1,6 @@
 """The process that hosts Dask's scheduler and workers on this machine.
 
-It has a session of its own, so that a Ctrl-C at the terminal reaches neither the workers nor those that replace them.
+It has a session of its own, so that a Ctrl-C at the terminal reaches neither the workers nor their replacements.
 It says where the scheduler listens. It ends with everything below it when its input does, also when the command is
 killed, and then nothing is left of it. If it is killed itself, its reaper removes its folder (`cluster.lifetime`).
 """

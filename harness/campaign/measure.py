@@ -50,14 +50,14 @@ def waits(ms: Sequence[float]) -> str:
 def lateness(busy: disturbance.Figures | None) -> dict[str, str]:
     """How busy the machine was in the worst run; nothing for runs that kept no beats."""
     rows = {}
-    for who, late in (("Clients", busy and busy.clients), ("The harness", busy and busy.harness)):
+    for who, late in (("clients", busy and busy.clients), ("the harness", busy and busy.harness)):
         if late:
-            rows[f"{who} woke up late by"] = (
+            rows[f"Scheduling delay of {who}"] = (
                 f"p99 {milliseconds(late.p99_ms)} in the worst run, longest {milliseconds(late.longest_ms)}; CPU "
                 f"starvation up to {number(late.waited_percent)} % of the time"
             )
     if busy and busy.latest:
-        rows["Faults were injected late by"] = f"up to {milliseconds(busy.latest.late_ms)}"
+        rows["Delay of injected faults"] = f"up to {milliseconds(busy.latest.late_ms)}"
     return rows
 
 
@@ -75,7 +75,7 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What one run showed, or several together (`harness.campaign.adding`).
 
     `overlaps`: pairs of sections by blame; of a semaphore, the entries beyond its permits. `node_outages`: times at
-    which nodes went down with what they had in memory; `node_outages_hit`: those that an overlap blamed on the lock
+    which nodes went down with what they had in memory; `node_outages_hit`: the ones that an overlap blamed on the lock
     followed; both are stored under the names that published reports have. `opportunities`, `opportunities_hit`: the
     same of those with a key at stake, as `harness.checkers.opportunities` counts them; None where no node went down.
     `grants` within `load_s`, the time from the start to the heal;
@@ -125,7 +125,7 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     acknowledged: Annotated[int, Figure(of.kept(UpdateFigures, "acknowledged", 0), column="acknowledged")] = 0
     faults_planned: Annotated[int, Figure(lambda s: s.run.planned_faults)] = 0
     faults_observed: Annotated[int, Figure(
-        of.kept(faults.Figures, "observed", 0), "Faults that were seen to work", among="faults_planned")] = 0
+        of.kept(faults.Figures, "observed", 0), "Faults that were verified active", among="faults_planned")] = 0
     fsync_ms: Annotated[dict[str, float] | None, Figure(
         of.fsync_ms, adds=median_by_name, rows=lambda v: {"Fsync on a node's disk": p50_p99(v)} if v else {},
         columns=lambda v: in_columns("fsync", v or {}))] = None

@@ -33,9 +33,9 @@ from harness.verdict import Verdict, breaking
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """A run to make. `words`: its options of `fencepost test`, or of `fencepost script` if it plays the experiment
-    `script`. `results`: where its folder goes; empty if it is to be sent to whoever ordered it. `at_once`: how many
-    runs are made at the same time. `ends_when`: `module:function`, which is called with the run's folder now and
-    then during the run; True ends it early. Empty: it goes on to its end."""
+    `script`. `results`: where its folder goes; empty if it is to be sent back. `at_once`: how many
+    runs are made at the same time. `ends_when`: `module:function`, polled with the run's folder during the run;
+    True stops it early. Empty: it goes on to its end."""
 
     cell: str
     seed: int
@@ -52,8 +52,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Made(msgspec.Struct, frozen=True, tag=True):
-    """What became of it. `line`: for the record; None if somebody asked to stop, because such a run does not count.
-    `moment`: of its first violation, for the page; of a scripted one the whole run. `failure`: why it broke off."""
+    """What became of it. `line`: for the record; None if it was asked to stop, because such a run does not count.
+    `moment`: of its first violation, for the page; of a scripted one the whole run. `failure`: why it was aborted."""
 
     line: RunLine | None = None
     moment: dict[str, Any] | None = None

@@ -23,7 +23,7 @@ class Pace:
 
 
 class FindingPace(Pace):
-    """Begins with one run at a time, and doubles as long as runs go as they go alone, up to `most`. Two runs that were
+    """Doubles concurrency, up to `most`, until two runs disturb each other, then bisects. Two runs that were
     too disturbed (`harness.campaign.disturbed`) at the same number are too many: then it goes halfway back to the last
     number that was not, and so on until there is none between. `known`: the highest number at which enough runs went
     undisturbed; 0 before that."""

@@ -56,7 +56,7 @@ _SPEEDS: Final = (
 _HOW_TO_READ: Final = (
     (
         Strong("Violation."),
-        " Two clients were inside at once and each was within the validity that its lock had told it, in every reading "
+        " Two clients were inside at once and each still held a valid lease, in every reading "
         "of the record: the lock is to blame. Overlaps for which a client is to blame (it outlived its lease), or for "
         "which both readings are possible, are counted apart, with every configuration.",
     ),
@@ -163,7 +163,7 @@ def _part(part: Part, found: list[Summary]) -> Iterator[Block]:
         yield from _tables(left)
         yield Paragraph(_LEFT_FIELDS, "hint")
     if asked:
-        yield Heading("Side by side", 4)
+        yield Heading("Compare", 4)
         yield from _comparisons(part, asked)
     if is_safety and any(s.verdicts for s in found):
         yield StillPicture(
@@ -239,7 +239,7 @@ def _moments(played: Played) -> Iterator[Block]:
 def _configuration(played: Played, summary: Summary) -> Block:
     grid = played.campaign.grid
     last = grid.first_seed + summary.part.seeds - 1
-    broke_off = [" Broke off and not counted: ", *folders(summary.broke_off)] if summary.broke_off else []
+    broke_off = [" Aborted and not counted: ", *folders(summary.broke_off)] if summary.broke_off else []
     return Folded(
         summary.cell.name,
         [

@@ -1,4 +1,4 @@
-"""Make the runs of a campaign, one after the other or side by side, through the same code as `fencepost test`."""
+"""Make the runs of a campaign, one after the other or in parallel, through the same code as `fencepost test`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def playable(grid: Grid, finished: Collection[Slot] = ()) -> tuple[Plan | None, 
 
 
 def cell_config(grid: Grid, cell: str, finished: Collection[Slot]) -> RunConfig:
-    """The configuration of a cell's runs, after a check that this machine can make those that are not `finished`: a
+    """The configuration of a cell's runs, after a check that this machine can make the ones that are not `finished`: a
     report whose runs are all on record is drawn on a machine without their locks, servers and engine. Raises UsageError
     and BrokenEnvironmentError."""
     part, found = grid.cells[cell]
@@ -96,10 +96,10 @@ def play(
     group_of: Callable[[str], str] | None = None,
 ) -> bool:
     """Make the runs that `folder` has not yet; whether all of them are there now. Ctrl-C ends it with what there is.
-    `again`: what goes on then. `ends_when`: what ends a run early (`Order`). Where many `hands` make runs, those that
-    measure costs, and those that the others disturbed too much, are made alone on this machine afterwards.
+    `again`: what goes on then. `ends_when`: what ends a run early (`Order`). Where many `hands` make runs, the runs
+    that measure costs, and the ones that the others disturbed too much, are made alone on this machine afterwards.
 
-    A run that breaks off is recorded as such, and made again when the campaign is resumed; three in a row end it.
+    An aborted run is recorded as such, and made again when the campaign is resumed; three in a row end it.
     Raises FencepostError then, and UsageError if the lines on record are not of this grid. `group_of`: by cell, the
     name of its group; then three in a row end the runs of their group only.
     """
@@ -168,7 +168,7 @@ def _side_by_side(plan: Plan, orders: Sequence[Order], record: Record, hands: Ha
                 yield order, made
                 view.heading = f"[{record.heading(list(left), pace.count)}]"
                 if not view.is_live:
-                    how = made.line.outcome or made.line.verdict if made.line else "broke off"
+                    how = made.line.outcome or made.line.verdict if made.line else "aborted"
                     record.out.print(f"{view.heading} {order.cell}, seed {order.seed}: {how}", soft_wrap=True)
 
 
@@ -187,7 +187,7 @@ def _announce(plan: Plan, folder: CampaignFolder, out: Console, hands: Hands) ->
     )
     if lines:
         again = sum(line.error is not None for line in lines)
-        retried = f", {again} that broke off will be made again" if again else ""
+        retried = f", {again} aborted ones will be made again" if again else ""
         finished = sum(line.is_final for line in lines)
         out.print(f"found {finished} of them finished in {folder.path}{retried}")
     if todo:
@@ -210,7 +210,7 @@ def _unmade(plan: Plan, folder: CampaignFolder) -> list[Slot]:
 
 
 def _beside_others(plan: Plan, folder: CampaignFolder, todo: Sequence[Slot], hands: Hands) -> list[Slot]:
-    """Those of the runs that may be made at the same time: not those that measure costs, nor those that others beside
+    """The runs that may be made at the same time: not runs that measure costs, nor runs that others beside
     them disturbed the last time."""
     if not hands.are_many:
         return []

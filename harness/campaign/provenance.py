@@ -37,7 +37,7 @@ class Provenance:
         """For a table of two columns."""
         versions = [(what, ", ".join(found)) for what, found in self.versions.items()]
         unsaid = [(what, UNKNOWN) for what in ("fencepost", "servers", "lock libraries") if what not in self.versions]
-        broke_off = f"; {count(self.broke_off)} broke off" if self.broke_off else ""
+        broke_off = f"; {count(self.broke_off)} aborted" if self.broke_off else ""
         return [
             ("revision", in_words(self.revisions)),
             *versions,

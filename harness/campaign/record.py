@@ -1,4 +1,4 @@
-"""The record of a campaign while its runs are made, and how far it is."""
+"""The record of a campaign while its runs are made, and its progress."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Record:
         return f"{min(self._done + 1, self._runs)}/{self._runs}, {in_words(seconds)} left"
 
     def is_given_up(self, order: Order | Slot) -> bool:
-        """Whether no more runs of its group are wanted, because three in a row broke off."""
+        """Whether no more runs of its group are wanted, because three in a row were aborted."""
         return self._group(order) in self._given_up
 
     def take(self, outcomes: Outcomes) -> None:
         """Record what comes, until all has come or the user asks to stop. When three runs of a group in a row broke
-        off, the others go on without it; if there is only one group, raises what the third run broke off with."""
+        off, the others go on without it; if there is only one group, raises the error that aborted the third run."""
         counted = True
         for order, made in outcomes:
             counted = made.line is not None or made.failure is not None
@@ -93,12 +93,12 @@ class Record:
             return
         self._broke[self._group(order)] += 1
         where = f"; see {Path(order.results) / line.folder}" if line.folder else ""
-        self.out.print(f"{order.cell}, seed {order.seed}: the run broke off ({made.failure.text}){where}")
+        self.out.print(f"{order.cell}, seed {order.seed}: run aborted ({made.failure.text}){where}")
         if self._broke[self._group(order)] == _BREAKS_IN_A_ROW:
             if self._group_of is None:
                 raise made.failure.error()
             self._given_up.add(self._group(order))
-            self.out.print(f"{self._group(order)}: three runs in a row broke off; its other runs are left out")
+            self.out.print(f"{self._group(order)}: three runs in a row were aborted; its other runs are left out")
 
     def _group(self, order: Order | Slot) -> str:
         return "" if self._group_of is None else self._group_of(order.cell)

@@ -1,4 +1,4 @@
-"""Runs side by side, on the workers of a Dask cluster (`distributed`).
+"""Parallel runs, on the workers of a Dask cluster (`distributed`).
 
 Each run is given to an idle worker by name, so that a worker that must not make runs gets none, and none makes two at a
 time. A worker makes it in a process of its own (`harness.campaign.worker`). What it made comes back as a line, and the
@@ -48,7 +48,7 @@ Showing = tuple[str, str, int, str, float, float]
 
 
 class View(Protocol):
-    """Whoever shows how the workers are getting on. `update` is called from any thread."""
+    """Shows the progress of the workers. `update` is called from any thread."""
 
     def update(self, shown: Showing) -> None: ...
 
@@ -92,9 +92,9 @@ class Workers:
         is_interrupted: Callable[[], bool],
         is_given_up: Callable[[Order], bool] = lambda _: False,
     ) -> Generator[tuple[Order, Made], None, None]:
-        """Make the runs, in this order as far as they begin, without those that are given up by then; yields what was
-        made as it comes. Ends early when interrupted: runs under way are taken down and not among those yielded. Raises
-        BrokenEnvironmentError if nobody is there to make them."""
+        """Make the runs, in this order as far as they begin, without the ones that are given up by then; yields what
+        was made as it comes. Ends early when interrupted: runs under way are taken down and not among those yielded.
+        Raises BrokenEnvironmentError if no worker is there to make them."""
         waiting, given = deque(orders), dict[Any, _Given]()
         last_seen_s = time.monotonic()
         try:
@@ -172,7 +172,7 @@ class Workers:
             given[future] = _Given(order, address, printable(present[address]))
 
     def _next(self, waiting: deque[Order], address: str, present: Mapping[str, str]) -> Order | None:
-        """The first run that did not break off on this worker; one that broke off on all of them goes anywhere."""
+        """The first run that was not aborted on this worker; one that was aborted on all of them goes anywhere."""
         for order in waiting:
             broke_on = {each for each in present if order.slot in self._broke[each]}
             if address not in broke_on or len(broke_on) == len(present):
@@ -217,7 +217,7 @@ class Workers:
         return Made(failure=Failed("environment", f"no worker lived to its end, {_TRIES} times ({why})"))
 
     def _counted(self, made: Made, run: _Given, present: Mapping[str, str]) -> Made | None:
-        """A run that broke off for a reason that its machine may have is given to another worker. So is one that was
+        """A run that was aborted for a reason that its machine may have is given to another worker. So is one that was
         taken down because its worker is leaving."""
         if made.line is None and made.failure is None:
             return None
@@ -227,7 +227,7 @@ class Workers:
         if len(present) < 2 or self._tries[run.order.slot] >= _TRIES:
             return made
         self._broke[run.worker].add(run.order.slot)
-        self._view.say(f"a run broke off on worker {run.name}, and is made again: {printable(made.failure.text)}")
+        self._view.say(f"a run was aborted on worker {run.name}, and is made again: {printable(made.failure.text)}")
         if len(self._broke[run.worker]) >= _BREAKS_IN_A_ROW:
             self._refuse(run, f"runs break off there: {made.failure.text}")
         return None

@@ -1,4 +1,4 @@
-"""What was at stake in a run: how often the lock was asked to keep a promise that a fault could have made it break.
+"""Exposure of a run: how often a fault had the chance to make the lock break each promise.
 
 A campaign that says "never broken" needs to know how often it could have been. Nothing here is a verdict.
 """
@@ -48,7 +48,7 @@ class Stakes(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def stakes_of(run: Recorded, verdict: Verdict) -> Stakes:
-    """What was at stake in a judged run."""
+    """The exposure of a judged run."""
     limit, left = verdict.of(acquire_timeouts.Figures), verdict.of(keys_left.Figures)
     met, overlaps = verdict.of(coverage.Figures), verdict.of(exclusion.Figures)
     return Stakes(
@@ -77,7 +77,7 @@ def _hits_nodes_alone(event: FaultEvent) -> bool:
 
 
 def _outages(run: Recorded) -> Iterator[MinorityOutage]:
-    """Those that no other fault that was seen to work overlaps: then nothing else can have kept anybody out."""
+    """Faults that no other active fault overlaps: then nothing else can have kept a client out."""
     spare = run.config.nodes - quorum(run.config.nodes)
     active = [window for window in windows(run.faults) if window.took and window.to_ns is not None]
     start, end = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))

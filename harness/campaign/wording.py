@@ -83,4 +83,4 @@ def verdicts(summary: Summary) -> str:
     total = sum(summary.verdicts.values())
     parts = ", ".join(f"{count} {word}" for word, count in sorted(summary.verdicts.items()))
     text = f"{total} {'run' if total == 1 else 'runs'}" + (f": {parts}" if parts else "")
-    return text + (f"; {len(summary.broke_off)} broke off" if summary.broke_off else "")
+    return text + (f"; {len(summary.broke_off)} aborted" if summary.broke_off else "")

@@ -45,7 +45,7 @@ def play(order: bytes, limit_s: float, wanted: bytes) -> tuple[bytes, bytes]:
     """Make a run, an `Order`, with the `Equipment` that is wanted. What became of it, a `Made` or a `Refused`, and the
     run folder, packed, if the order names no folder for it. Raises PlayerDiedError; then it can be tried again.
 
-    When Dask no longer wants the result, because it was cancelled or whoever asked for it is gone, the run is taken
+    When Dask no longer wants the result, because it was cancelled or its client is gone, the run is taken
     down.
     """
     asked = msgspec.json.decode(order, type=Order)
@@ -80,7 +80,7 @@ def play(order: bytes, limit_s: float, wanted: bytes) -> tuple[bytes, bytes]:
 
 
 async def rest(keys: list[Key]) -> None:
-    """Wait until none of these is under way, and end the process that makes runs unless somebody else's is."""
+    """Wait until none of these is under way, and end the process that makes runs unless another's is."""
     while _under_way.intersection(keys):
         await asyncio.sleep(_LOOK_EVERY_S)
     if _playing.acquire(blocking=False):

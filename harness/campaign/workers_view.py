@@ -1,4 +1,4 @@
-"""Live progress of runs side by side: one row per worker."""
+"""Live progress of parallel runs: one row per worker."""
 
 from __future__ import annotations
 

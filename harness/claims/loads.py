@@ -189,7 +189,7 @@ _ALL: Final = (
         "contention-in-a-queue",
         {**_QUEUE, "lock": "workloads.queue_lock:QueueLock"},
         Reading(
-            "nobody waits while the others enter more than twice as often as in turn",
+            "no client waits while the others enter more than twice as often as in turn",
             "grants to others in the worst wait",
             _column("overtaken"),
             most=2 * (CLIENTS - 1),

@@ -38,7 +38,7 @@ class Measured:
 
 
 def measured_of(load: Load, finished: Sequence[RunLine], lines: Iterable[RunLine]) -> Measured:
-    """`finished`: the runs of the load; `lines`: all runs, among which are those that it is compared with."""
+    """`finished`: the runs of the load; `lines`: all runs, among them the ones that it is compared with."""
     known = [(line, value) for line in finished if (value := _number(load, line, lines)) is not None]
     counts = load.expects.counts
     pooled = None

@@ -72,7 +72,7 @@ def distinct(settled: Sequence[Settled]) -> Sequence[Tried]:
 
 def _unfinished(unfinished: bool) -> Iterator[Block]:
     if unfinished:
-        yield Paragraph("Not all runs are finished: what follows is drawn from those that are there.", "notice")
+        yield Paragraph("Not all runs are finished: what follows is drawn from the finished ones.", "notice")
 
 
 def _row(settled: Settled) -> list[Text | TableField]:

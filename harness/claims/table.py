@@ -80,7 +80,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
             Trial("failover-of-a-copy", "control"),
         ),
         prediction="confirmed",
-        remark="Whoever promotes the replica: Redis Sentinel (three of them, of which two must agree), or a script.",
+        remark="What promotes the replica: Redis Sentinel (three of them, of which two must agree), or a script.",
     ),
     Claim(
         name="failover-wait",
@@ -356,7 +356,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
         prediction=None,
         remark="The resource must offer a check-and-set, and the client must leave its token there before it reads. "
-        "Then a write is accepted only if nobody else has begun to read since, so it overwrites nothing that its "
+        "Then a write is accepted only if no other client has begun to read since, so it overwrites nothing that its "
         "client has not seen, whatever the order of the tokens. The next row says what the order is good for.",
     ),
     Claim(
@@ -447,7 +447,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
             Trial("refused-keys-kept", "control"),
         ),
         prediction="confirmed",
-        remark="Asked in turn, the first node decides: whoever gets it is alone at the others.",
+        remark="Asked in turn, the first node decides: the client that gets it is alone at the others.",
     ),
     Claim(
         name="fairness",

@@ -26,7 +26,7 @@ _NEVER_MS: Final = 1e11
 
 class LinkTraffic(NamedTuple):
     """How many requests of a client the proxy received at its link to a node, before the load (`warm_up`) and since;
-    those of the harness do not count, those that a fault kept from the node do."""
+    the harness's own do not count, requests that a fault kept from the node do."""
 
     client: str
     node: str
@@ -92,7 +92,7 @@ class RunTables:
     denied: tuple[Denied, ...] = ()
     """Which requests the nodes turned away for want of a login or a right, and how many."""
     lags: tuple[Lags, ...] = ()
-    """How late clients and the `HARNESS` woke up; empty for a run that kept no beats."""
+    """The scheduling delay of clients and the `HARNESS`; empty for a run that kept no beats."""
     is_scripted: bool = False
     """Whether a script played its steps, instead of a load and a schedule."""
     planned_ms: Mapping[str, float] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class RunTables:
     is_vouched_for: bool = True
     """False for a run of an older fencepost, which left nothing that shows whether its files are whole."""
     is_sealed: bool = False
-    """Whether what a run recorded before it broke off is vouched for, all but the last moment."""
+    """Whether what a run recorded before it was aborted is vouched for, all but the last moment."""
     doubts: tuple[str, ...] = ()
     """Why the run cannot be called valid, whatever its checkers say: it did not end as planned."""
 
@@ -149,7 +149,8 @@ class RunTables:
 
     @property
     def had_no_access(self) -> bool:
-        """Whether nobody acquired the lock, and the nodes turned requests away: then nothing is known of the lock."""
+        """Whether no client acquired the lock, and the nodes turned requests away: then nothing is known of the
+        lock."""
         return bool(self.denied) and not len(self.sections)
 
     @cached_property

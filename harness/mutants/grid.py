@@ -1,7 +1,7 @@
 """The runs that show what finds a mutant: every mutant under every kind of fault, and the correct locks as controls.
 
 Under the standard faults, which must find it, a mutant gets several seeds and a minute each. It gets the same under
-those that it is compared with: the standard faults without aim, and the plain nemeses. Single kinds of fault, and no
+the ones that it is compared with: the standard faults without aim, and the plain nemeses. Single kinds of fault, and no
 fault at all, show what else finds it, in less time. A correct lock is played through the same loads and faults.
 """
 
@@ -35,9 +35,9 @@ def mutants_grid(
     only: Collection[str] = (),
     faults: Collection[str] = (),
 ) -> Grid:
-    """`seeds`: under the standard faults and under those that they are compared with. The quick form leaves out all
+    """`seeds`: under the standard faults and under the ones that they are compared with. The quick form leaves out all
     others. `only`: the mutants and correct locks to run, all if empty; `faults`: the kinds of fault, likewise. Raises
-    UsageError for seeds that are none, and for a name that nobody has."""
+    UsageError for seeds that are none, and for an unknown name."""
     for name in only:
         if name not in MUTANTS and name not in CONTROLS:
             raise UsageError(f"--only {name!r} is no mutant; they are {', '.join((*MUTANTS, *CONTROLS))}")

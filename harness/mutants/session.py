@@ -37,7 +37,8 @@ def mutants_study(
     only: Sequence[str],
     faults: Sequence[str],
 ) -> Study[Sequence[Row]]:
-    """Exit code 0: every mutant was found and named, no correct lock blamed; 1: not so; 2: not all runs are there."""
+    """Exit code 0: every mutant was found and named, no correct lock blamed; 1: otherwise; 2: not all runs are
+    there."""
     place = report or REPORTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     return Study(
         grid=mutants_grid(seeds, first_seed, cluster, quick=quick, only=only, faults=faults),

@@ -33,7 +33,7 @@ CONTROLS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Locks that are broken on purpose, and options of `fencepost test` that show it."""
 SCRIPTED_CONTROLS: Final = {"control-wall-clock": "client-clock-step-by-the-wall"}
-"""Those that an experiment of `fencepost script` shows, because no random fault does it within seconds."""
+"""Controls that an experiment of `fencepost script` shows, because no random fault does it within seconds."""
 QUICK_CONTROLS: Final = ("control-quorum-of-two", "control-no-validity-check")
 
 

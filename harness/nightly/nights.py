@@ -25,7 +25,7 @@ _FILE: Final = "nights.jsonl"
 
 
 class Played(msgspec.Struct, frozen=True, kw_only=True):
-    """A lock on a kind of cluster, in one night. `runs`: those that are valid or a violation; `violations`: of these;
+    """A lock on a kind of cluster, in one night. `runs`: valid or a violation; `violations`: of these;
     `blamed`: of these, those with a finding that blames the lock. `sections_per_s`: the mean of the runs.
     `detected_ms`: from the start of a run to its first such finding, the median. None where there is nothing to
     tell."""

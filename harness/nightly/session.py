@@ -39,7 +39,7 @@ def nightly_study(
     quick: bool,
 ) -> Study[list[Night]]:
     """The runs of this night; its page stands above their record. Exit code 0: every control was caught, and no correct
-    lock blamed; 1: not so; 2: runs are missing. A lock that this machine cannot play is left out."""
+    lock blamed; 1: otherwise; 2: runs are missing. A lock that this machine cannot play is left out."""
     place = report or REPORT
     earlier = [each for each in read_nights(place) if each.date < night.isoformat()]
     failing = earlier[-1].failing if earlier else ()

@@ -128,7 +128,7 @@ def find_experiments(target: str) -> tuple[Experiment, ...]:
         return (shipped[target],)
     path, _, function = target.partition(":")
     if not path.endswith(".py"):
-        listed = "`fencepost script --list` shows those that are; or give a FILE.py"
+        listed = "`fencepost script --list` shows the known ones; or give a FILE.py"
         raise UsageError(f"experiment {target!r} is not known{question(target, shipped, listed)}")
     found = experiments_in(_load(checked_path(path)))
     if not found:

@@ -34,7 +34,7 @@ def make_experiment(
     experiment: Experiment, setup: Setup, target: str, results: Path, out: Console
 ) -> tuple[ExpectationOutcome, RunFolder]:
     """Run an experiment, judge it, show it, and return the outcome and the run's folder. Raises FencepostError if it
-    broke off; everything recorded until then stays in the run's folder."""
+    was aborted; everything recorded until then stays in the run's folder."""
     folder = new_folder(experiment, setup, target, results)
     out.print(f"{experiment.name}: {' '.join(experiment.claim.split())}")
     out.print(f"expected: {experiment.expect.says}")
@@ -44,7 +44,7 @@ def make_experiment(
         with Progress(out, plain_interval_s=float("inf")) as progress:
             record(experiment, setup, target, folder, progress, partial(out.print, soft_wrap=True))
     except FencepostError:
-        out.print(f"the experiment broke off; `fencepost analyze {folder.path}` judges what was recorded")
+        out.print(f"experiment aborted; `fencepost analyze {folder.path}` judges what was recorded")
         raise
     from harness.checkers.judge import recorded_verdict
 
@@ -72,7 +72,7 @@ def new_folder(experiment: Experiment, setup: Setup, target: str, results: Path)
 def record(
     experiment: Experiment, setup: Setup, target: str, folder: RunFolder, display: Display, say: Say = lambda _: None
 ) -> None:
-    """Play the steps; `say` is given a line for each. Raises FencepostError if it broke off."""
+    """Play the steps; `say` is given a line for each. Raises FencepostError if it was aborted."""
     with (
         RunState.create(folder.path.name, site=setup.site) as state,
         recording(folder),

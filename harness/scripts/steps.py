@@ -45,7 +45,7 @@ def play_steps(
     display: Display,
     say: Say,
 ) -> None:
-    """Make the run; `say` is given a line for each step. Raises FencepostError when it broke off, UsageError for a
+    """Make the run; `say` is given a line for each step. Raises FencepostError when it was aborted, UsageError for a
     mistake in the script."""
     if setup.site.in_sandbox:
         job = _Job(setup, target, experiment.name, folder.path, state.path)

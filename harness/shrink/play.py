@@ -57,9 +57,9 @@ class TrialPlayer:
             except FencepostError as error:
                 broke += 1
                 if broke == _BREAKS_IN_A_ROW:
-                    self.out.print(f"this run broke off, too: {error}")
+                    self.out.print(f"this run was aborted, too: {error}")
                     raise
-                self.out.print(f"this run broke off and is repeated: {error}")
+                self.out.print(f"this run was aborted and is repeated: {error}")
             finally:
                 self._delete_unless_kept(folder)
 

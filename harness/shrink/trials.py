@@ -65,7 +65,7 @@ class Try(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Trials:
-    """Runs schedules until each is decided. `kept`: those that showed, in order; `best`: the last of them.
+    """Runs schedules until each is decided. `kept`: the schedules that showed it, in order; `best`: the last of them.
 
     The whole schedule comes first. `ends_at`: when everything must have finished, by `clock` in seconds. No play starts
     that would not finish in time, and enough time is reserved to run the best once more. `told`: is called with every

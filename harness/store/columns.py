@@ -71,7 +71,7 @@ class Column:
     __slots__ = ("_absent", "_filled", "_is_optional", "_kind", "_reserved", "_values", "names", "rows")
 
     def __init__(self, field: pa.Field, names: NameNumbers | None = None, reserved: int = 0) -> None:
-        """`reserved`: how many rows there are at most, if this is known. Those that do not come take no memory."""
+        """`reserved`: how many rows there are at most, if this is known. Rows that do not come take no memory."""
         self.names = NameNumbers() if names is None else names
         self.rows = 0
         self._reserved, self._filled = reserved, 0
@@ -93,7 +93,7 @@ class Column:
             self._filled = self.rows
 
     def take(self) -> Array | None:
-        """The values of all rows, None if all are missing; nothing is left here."""
+        """Take the values of all rows, None if all are missing, leaving this empty."""
         values, self._values = self._values, None
         if values is not None:
             values.resize(self.rows, refcheck=False)
@@ -101,7 +101,7 @@ class Column:
         return values
 
     def pandas(self) -> Any:
-        """The values, as a column of a `DataFrame`; nothing is left here."""
+        """Take the values, as a column of a `DataFrame`, leaving this empty."""
         values = self.take()
         if values is None or (self._is_optional and values.max(initial=MISSING) == MISSING):
             values = np.broadcast_to(np.array(self._absent, self._kind or np.int8), self.rows)
@@ -166,7 +166,7 @@ class Columns:
         self.rows += others.rows
 
     def frame(self) -> pd.DataFrame:
-        """All records, in the order in which they were added; nothing is left here."""
+        """Take all records in insertion order, leaving this empty."""
         return pd.DataFrame({name: column.pandas() for name, column in self._columns.items()}, copy=False)
 
 

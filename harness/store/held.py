@@ -1,4 +1,4 @@
-"""A folder that one process at a time is at work on: it holds the folder until it closes it, or ends."""
+"""An exclusive advisory lock on a folder (flock), held until the process closes it, or ends."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from time import monotonic, sleep
 from typing import Final
 
 _A_LOOK_TAKES_S: Final = 0.5
-"""At most, for `is_held`, which holds the folder as it looks; whoever holds it for longer is at work on it."""
+"""At most, for `is_held`, which holds the folder as it looks; a process that holds it for longer is at work on it."""
 
 
 def hold(folder: Path) -> int | None:
-    """Keep everybody else from this folder until the descriptor is closed; None if somebody holds it already."""
+    """Keep other processes from this folder until the descriptor is closed; None if one holds it already."""
     until_s = monotonic() + _A_LOOK_TAKES_S
     while (held := _try(folder, fcntl.LOCK_EX)) is None:
         if monotonic() > until_s:
@@ -24,7 +24,7 @@ def hold(folder: Path) -> int | None:
 
 def is_held(folder: Path) -> bool:
     """Whether a process is at work on it. Raises OSError if there is no such folder."""
-    held = _try(folder, fcntl.LOCK_SH)  # those that look do not keep each other out
+    held = _try(folder, fcntl.LOCK_SH)  # readers do not keep each other out
     if held is not None:
         os.close(held)
     return held is None

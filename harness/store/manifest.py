@@ -95,7 +95,7 @@ def check_manifest(folder: RunFolder, manifest: RunManifest, *, at_a_glance: boo
     for found in _all_measured(folder.path, read) if read else ():
         file = listed[found.name]
         if found != file:
-            what = f"it has {found.lines} lines and {found.bytes} bytes, and had {file.lines} and {file.bytes}"
+            what = f"it has {found.lines} lines, {found.bytes} bytes; the manifest says {file.lines}, {file.bytes}"
             if (found.lines, found.bytes) == (file.lines, file.bytes):
                 what = "its content changed"
             raise UsageError(f"{folder.path / found.name} is not as the run left it: {what}; the record is damaged")
@@ -110,10 +110,10 @@ def _is_untouched(path: Path, file: File, since_ns: int) -> bool:
 
 
 def broke_off(folder: RunFolder) -> tuple[str, ...]:
-    """What a missing manifest means: why the run broke off; nothing for a run of an older fencepost. Raises UsageError
-    if the run cannot have ended without one."""
+    """What a missing manifest means: why the run was aborted; nothing for a run of an older fencepost. Raises
+    UsageError if the run cannot have ended without one."""
     if (error := folder.read_failure()) is not None:
-        return (f"the run broke off: {error}",)
+        return (f"run aborted: {error}",)
     if folder.schema() < FIRST_SCHEMA:
         return ()
     if folder.read_final() is not None:
@@ -121,7 +121,7 @@ def broke_off(folder: RunFolder) -> tuple[str, ...]:
             f"{folder.path / 'manifest.json'} is missing although the run had ended (final.json is there): it was "
             "deleted, or the harness was killed at the very end; nothing vouches for the record"
         )
-    return ("the run broke off: it has no manifest.json, so its harness crashed or was killed",)
+    return ("run aborted: it has no manifest.json, so its harness crashed or was killed",)
 
 
 def changed_since_judged(folder: RunFolder) -> bool:

@@ -13,7 +13,7 @@
       denied.jsonl       Denied, a line each: which requests nodes turned away; no file if they took all
       clients/c1.1.jsonl Op, a line each: client c1, its first life
       gaps/c1.1.jsonl    Gap, a line each: when that client did not run; no file if it always ran
-      beats/c1.1.jsonl   Beats, a line each: how late that client woke up; harness.1: the process that makes the run
+      beats/c1.1.jsonl   Beats, a line each: that client's scheduling delay; harness.1: the process that makes the run
       wire/              what goes over the links, while the run is on; two tables take its place (`harness.store.wire`)
       requests.parquet   what each client asked of each server, when, and what it was answered
       connections.parquet the connections of the links
@@ -179,11 +179,11 @@ class RunFolder:
         return self.clients / f"{client}.{life}.jsonl"
 
     def gaps_log(self, client: str, life: int) -> Path:
-        """When this client did not run, whoever stopped it."""
+        """When this client did not run, whatever stopped it."""
         return self.gaps / f"{client}.{life}.jsonl"
 
     def beats_log(self, process: str, life: int = 1) -> Path:
-        """How late this client, or the `HARNESS`, woke up."""
+        """The scheduling delay of this client, or of the `HARNESS`."""
         return self.beats / f"{process}.{life}.jsonl"
 
     def nemesis_log(self) -> AppendLog:
@@ -314,7 +314,7 @@ class RunFolder:
         return _read_lives(self.gaps, Gap)
 
     def read_beats(self) -> Iterator[tuple[str, int, Iterable[Beats]]]:
-        """How late clients and the `HARNESS` woke up, each life for itself; nothing where that was not kept."""
+        """The scheduling delay of clients and the `HARNESS`, each life for itself; nothing where that was not kept."""
         return _read_lives(self.beats, Beats)
 
     def read_denied(self) -> Iterable[Denied]:

@@ -39,7 +39,7 @@ OnOps = Callable[[pd.DataFrame], object]
 
 
 def load_recorded(folder: RunFolder, *, is_over: bool = True, on_ops: OnOps = lambda ops: None) -> Recorded:
-    """The run as it was recorded, also one whose harness was killed in the middle of it.
+    """The run as it was recorded, also one whose harness was killed during it.
 
     Without a timeline the run began with its first operation and was interrupted; without final.json `final_values` is
     None. `is_over`: False for a run that is still being recorded. `on_ops` is told the operations as soon as they are

@@ -29,8 +29,8 @@ def machine(
     [
         (machine(), []),
         (machine(clients=None, harness=None, late_ms=None), []),
-        (machine(clients=BUSY), ["clients woke up 180 ms late (p99)"]),
-        (machine(harness=BUSY), ["the harness woke up 180 ms late (p99)"]),
+        (machine(clients=BUSY), ["scheduling delay of clients 180 ms (p99)"]),
+        (machine(harness=BUSY), ["scheduling delay of the harness 180 ms (p99)"]),
         (machine(late_ms=100), ["a fault was injected 100 ms late"]),
         (machine(late_ms=99), []),
         (machine(stolen=7), ["a hypervisor took 7 % of the processors' time"]),
@@ -55,7 +55,7 @@ def lines(disturbed: tuple[str, ...]) -> list[RunLine]:
 
 
 def test_a_cell_of_disturbed_runs_says_so_wherever_it_is_shown() -> None:
-    why = ("clients woke up 180 ms late (p99)",)
+    why = ("scheduling delay of clients 180 ms (p99)",)
     first, *others = found = summaries(grid(), lines(why))
     notes = [box.note for matrix in matrices(grid().parts[0], found) for _, row in matrix.rows for box in row if box]
     assert sum("2 of 2 runs too disturbed" in note for note in notes) == 1
@@ -67,8 +67,8 @@ def test_a_cell_of_disturbed_runs_says_so_wherever_it_is_shown() -> None:
 def test_undisturbed_runs_show_how_busy_the_machine_was_all_the_same() -> None:
     for summary in summaries(grid(), lines(())):
         late = "p99 2.0 ms in the worst run, longest 9.0 ms; CPU starvation up to 1 % of the time"
-        assert ("Clients woke up late by", late) in details(summary)
-        assert ("Faults were injected late by", "up to 4.0 ms") in details(summary)
+        assert ("Scheduling delay of clients", late) in details(summary)
+        assert ("Delay of injected faults", "up to 4.0 ms") in details(summary)
 
 
 def test_the_figures_are_columns_of_the_table_of_runs() -> None:

@@ -179,7 +179,7 @@ def test_a_group_of_which_three_runs_in_a_row_broke_off_is_left_out_and_the_othe
     folder.close()
     made_of = [persistence for persistence, _ in runs.made]
     assert (made_of.count("none"), made_of.count("aof-always")) == (3, 4)
-    assert "the none: three runs in a row broke off; its other runs are left out" in capsys.readouterr().out
+    assert "the none: three runs in a row were aborted; its other runs are left out" in capsys.readouterr().out
 
 
 def test_a_run_that_was_made_resets_the_count_of_its_own_group_only(

@@ -98,7 +98,7 @@ def test_the_moment_that_is_kept_shows_the_outage_and_both_sections() -> None:
     assert moment is not None
     assert moment["text"] == (
         "At 0.005 s c1 was granted k1; at 0.010 s it; at 0.030 s c2 was granted k1 too. "
-        "For 20 ms both were inside, each within the validity that it had been told."
+        "For 20 ms both clients were inside, each with a valid lease."
     )
     data = moment["data"]
     assert isinstance(data, dict)

@@ -154,7 +154,7 @@ def test_a_full_disk_at_one_worker_is_one_line_and_the_others_make_its_runs(clus
     assert code == 0, out + err
     assert err == ""
     (told,) = [line for line in out.splitlines() if "worker full" in line]
-    assert told.startswith("a run broke off on worker full, and is made again: no space left to write ")
+    assert told.startswith("a run was aborted on worker full, and is made again: no space left to write ")
     assert {line["cell"] for line in lines_of(tmp_path)} == {"redlock", "control-quorum-of-two"}
 
 

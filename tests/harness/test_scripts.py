@@ -241,7 +241,7 @@ def test_each_experiment_is_played_as_often_as_asked_and_one_run_that_breaks_off
     ]
     code, out, err = runs.fencepost(tmp_path, "script", own(tmp_path, *steps), "--times", "2", "--cluster", "process")
     assert code == 255, out + err
-    assert "1 broke off, 1 held  mine" in out
+    assert "1 aborted, 1 held    mine" in out
     assert len(list(tmp_path.glob("results/runs/2*"))) == 2
     assert "the first run is no good" in err
 
@@ -254,7 +254,7 @@ def test_side_by_side_too_runs_that_break_off_are_counted_and_told(tmp_path: Pat
     often = ("--times", "2", "--cluster", "process", "--workers", "2")
     code, out, err = runs.fencepost(tmp_path, "script", own(tmp_path, *steps), *often)
     assert code == 255, out + err
-    assert "2 broke off          mine" in out
+    assert "2 aborted            mine" in out
     assert "no run is any good" in err
 
 

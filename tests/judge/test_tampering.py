@@ -132,7 +132,7 @@ def test_a_run_that_broke_off_after_its_last_read_is_no_more_valid(recorded: Pat
     _, verdict = judge_folder(folder)
     assert (verdict.verdict, verdict.unknown) == (
         "unknown",
-        ("the run broke off: the cluster could not be taken down",),
+        ("run aborted: the cluster could not be taken down",),
     )
 
 

@@ -89,7 +89,7 @@ def long_work(stage: Stage, *, extended: bool) -> None:
 
 @experiment(ttl_ms=1_500, expect=no_overlaps() & sections(1))
 def extended_in_time(stage: Stage) -> None:
-    """A lock that is extended within its validity stays exclusive; nobody else gets in as long as that goes on."""
+    """A lock that is extended within its validity stays exclusive; no other client gets in as long as that goes on."""
     long_work(stage, extended=True)
 
 

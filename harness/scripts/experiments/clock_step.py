@@ -25,7 +25,7 @@ def clock_step(stage: Stage) -> None:
 
 @experiment(clocks=True, expect=no_overlaps() & sections(2))
 def clock_step_elsewhere(stage: Stage) -> None:
-    """The same step on a node that holds no key of the lock harms nobody: the second client waits for the release."""
+    """The same step on a node that holds no key of the lock does no harm: the second client waits for the release."""
     one, two = stage.clients("c1", "c2")
     one.sees("n1", "n2", "n3")
     one.acquire("k1")

@@ -1,6 +1,6 @@
 """A primary and its replicas: what does the one that takes over know of the lock?
 
-n2, n3, … copy n1, each through a link of its own, so that it can be cut. n1 dies, and somebody promotes a replica: the
+n2, n3, … copy n1, each through a link of its own, so that it can be cut. n1 dies, and a replica is promoted: the
 script, like an authority that does not know who is up to date, or Redis Sentinel.
 """
 
