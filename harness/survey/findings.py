@@ -1,4 +1,4 @@
-"""Findings that somebody looked into, in `results/survey/findings/`: for each a text, and the run that shows it best.
+"""Investigated findings, in `results/survey/findings/`: for each a text, and the run that shows it best.
 
 `<name>.md` begins with what it is about, between two lines of dashes, as GitHub shows it in a table:
 
@@ -119,7 +119,9 @@ def pack_small(run: RunFolder, file: Path) -> None:
             tar.add(copy.path, arcname=copy.name)
     if (size := file.stat().st_size) > MOST_BYTES:
         file.unlink()
-        raise UsageError(f"{run.name} is {size:,} bytes in one file, and may be {MOST_BYTES:,}; choose a shorter run")
+        raise UsageError(
+            f"{run.name} is {size:,} bytes in one file, at most {MOST_BYTES:,} are allowed; choose a shorter run"
+        )
 
 
 def disagreements(finding: Finding, folder: Path) -> Iterator[str]:
@@ -145,7 +147,7 @@ def disagreements(finding: Finding, folder: Path) -> Iterator[str]:
 
 
 def _forget_folders(run: RunFolder) -> None:
-    """Where everything lay on that machine is nobody's business. Raises UsageError for a damaged record, for which the
+    """Paths on that machine are left out. Raises UsageError for a damaged record, for which the
     manifest must not vouch anew."""
     if (manifest := run.read_manifest(RunManifest)) is not None:
         check_manifest(run, manifest)

@@ -56,7 +56,7 @@ def document_of(findings: Sequence[Finding], played: Played, rows: Sequence[Row]
             Bullets(wording.controls(rows) or ["None was played, so nothing shows that this page can be relied on."]),
             Heading("What is promised"),
             DataTable(
-                ("promise", "what it says", "in which runs it is at stake"),
+                ("promise", "what it says", "which runs put it to the test"),
                 [(promise.title, promise.says, promise.counts) for promise in PROMISES],
                 "said",
             ),

@@ -1,4 +1,4 @@
-"""The promises of a lock, as data: what each says, what breaks it, and when it is really at stake.
+"""The promises of a lock, as data: what each says, what breaks it, and when a run really puts it to the test.
 
 A promise is broken by findings of the judge that blame the lock (docs/verdicts.md), and by nothing else. Each kind of
 finding says which promise it breaks (`harness.promises.Surveyed`); that no client got in breaks the promise about the
@@ -20,17 +20,17 @@ from harness.survey.grid import TTL_MS, Fault, Outage
 from harness.survey.subjects import Subject
 
 ENOUGH: Final = 6
-"""A promise is kept if it was at stake in so many runs and broken in none: with fewer, the exact 95 % interval would
+"""A promise is kept if it was tested in so many runs and broken in none: with fewer, the exact 95 % interval would
 not even exclude that it is broken every second time."""
 
 LONG_MS: Final = 3 * TTL_MS
 """An outage of this length shows whether a lock can do without the server: any key of a former holder has expired, and
-the judge, too, waits this long before it says that nobody can get in."""
+the judge, too, waits this long before it says that no client can get in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A judged run with what was at stake in it."""
+    """A judged run with its exposure."""
 
     line: RunLine
     fault: Fault
@@ -39,7 +39,7 @@ class Evidence:
 
     @property
     def is_fault_in_force(self) -> bool:
-        """Whether a fault was seen to work; without faults there is nothing to see."""
+        """Whether a fault was verified active; without faults there is nothing to verify."""
         return self.figures.faults_observed > 0
 
     def outages(self, how: Outage) -> list[float]:
@@ -54,8 +54,8 @@ class Evidence:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
     """`says`: what the lock's user may rely on. `at_stake`: whether this run would have shown that it is broken.
-    `counts`: when it is at stake, for people. `cannot`: why it cannot be asked of a subject at all, None if it can.
-    `doubt`: why a run in which it was at stake and no finding broke it does not show that it was kept; empty if it
+    `counts`: when it is put to the test, for people. `cannot`: why it cannot be asked of a subject at all, None if it
+    can. `doubt`: why a run in which it was tested and no finding broke it does not show that it was kept; empty if it
     does."""
 
     name: str
@@ -95,7 +95,7 @@ def surveyed_as(kind: str) -> Surveyed | None:
 
 
 def _is_the_librarys(evidence: Evidence) -> bool:
-    """Whether the overlaps are the library's own doing, and not that of servers that forgot keys or told a wrong time.
+    """Whether the overlaps are the library's own doing, and not that of servers that lost keys or had a wrong clock.
     Where that is not known, only a fault that does such things is an excuse."""
     parts = evidence.stakes.overlaps_by_part
     if parts and parts.get("library"):
@@ -112,7 +112,7 @@ def is_the_servers(evidence: Evidence) -> bool:
 
 
 def _is_used(evidence: Evidence) -> bool:
-    """Whether clients got in, in a run without faults or with one that was seen to work."""
+    """Whether clients got in, in a run without faults or with one that was verified active."""
     return evidence.figures.grants > 1 and (evidence.is_fault_in_force or not evidence.figures.faults_planned)
 
 
@@ -167,7 +167,7 @@ PROMISES: Final = (
         title="exclusive",
         says="Two clients are never inside at the same time, as long as both are within the time that the lock told "
         "them.",
-        counts="Clients got in, and a fault was seen to work or none was planned. Wrong clocks do not count.",
+        counts="Clients got in, and a fault was verified active or none was planned. Wrong clocks do not count.",
         at_stake=_is_exclusion_at_stake,
     ),
     Promise(
@@ -181,14 +181,14 @@ PROMISES: Final = (
         name="extension",
         title="extension safe",
         says="An extension that was granted extends the holder's own lock, in time and on a majority of the servers.",
-        counts="A lease was extended while a fault was seen to work in the run.",
+        counts="A lease was extended in a run with a fault verified active.",
         at_stake=_is_extended,
         cannot=lambda subject, _: None if subject.extends else "its users cannot extend a lease",
     ),
     Promise(
         name="free",
         title="comes free within the TTL",
-        says="When a holder or a server fails, nobody has to wait for longer than the TTL.",
+        says="When a holder or a server fails, no client has to wait for longer than the TTL.",
         counts="A key lost its owner: its client was killed, or a release or an attempt did not reach every server.",
         at_stake=lambda evidence: evidence.is_fault_in_force and bool(evidence.figures.orphans),
     ),

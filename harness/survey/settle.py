@@ -1,7 +1,7 @@
 """From the runs on record to an answer: is a promise kept, broken, or is that not known?
 
-Evidence that is missing is never a kept promise: a run that broke off, whose verdict is unknown, or in which the
-promise was not at stake, counts for nothing.
+Evidence that is missing is never a kept promise: a run that was aborted, whose verdict is unknown, or in which the
+promise was not put to the test, counts for nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A promise of a subject. `why`: in a few words. `rate`: of the runs in which it was at stake, those that broke
+    """A promise of a subject. `why`: in a few words. `rate`: of the runs in which it was tested, the share that broke
     it."""
 
     promise: Promise
@@ -178,7 +178,7 @@ def _why_unknown(
     if doubts:
         return f"not clear in {len(doubts)} of {at_stake}: {doubts[0]}"
     if at_stake < ENOUGH:
-        return f"at stake in {at_stake} of {len(judged)} runs only, never broken" if at_stake else "never at stake"
+        return f"tested in {at_stake} of {len(judged)} runs only, never broken" if at_stake else "never tested"
     return ""
 
 

@@ -29,7 +29,7 @@ class Downloads(msgspec.Struct, frozen=True):
 
 class Subject(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """`lock`: its name for `--lock`. `nodes`: 1 for a lock of a single server. `algorithm`: in a few words. `extends`:
-    its user can extend a lease; `renews`: it can renew its lease by itself. `downloads`: None if nobody could tell.
+    its user can extend a lease; `renews`: it can renew its lease by itself. `downloads`: None if unknown.
     `is_quick`: part of the quick form."""
 
     name: str

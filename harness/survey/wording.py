@@ -22,10 +22,10 @@ INTRODUCTION: Final = (
 )
 
 READING: Final = (
-    "✗ broken: in how many of the runs in which the promise was at stake. ✓ kept: at stake in "
+    "✗ broken: in how many of the runs in which the promise was tested. ✓ kept: tested in "
     f"{ENOUGH} runs or more and never broken; the number is the share of such runs that may break it all the same "
     "(the upper end of Clopper and Pearson's 95 % interval), over all faults; under one of them it may be more. "
-    "? not known: never at stake, or too seldom, or not clear."
+    "? not known: never tested, or too seldom, or not clear."
 )
 
 NOT_TESTED: Final = (
@@ -130,7 +130,7 @@ def missing(rows: Sequence[Row], grid: Grid) -> list[str]:
     for each fault that only some of the locks are to meet."""
     said = [f"{row.subject.name}: not played{': ' if row.cannot else ''}{row.cannot}." for row in rows if not row.runs]
     said += [
-        f"{row.subject.name}: {plural(row.broke_off, 'run')} broke off and will be made again."
+        f"{row.subject.name}: {plural(row.broke_off, 'run')} aborted; to be made again."
         for row in rows
         if row.runs and row.broke_off
     ]

@@ -109,12 +109,12 @@ def test_with_too_few_runs_nothing_is_kept() -> None:
 )
 def test_runs_in_which_a_promise_was_not_at_stake_do_not_count(promise: str, missing: dict[str, Any]) -> None:
     settled = answers(many(**missing))[promise]
-    assert (settled.answer, settled.why) == ("unknown", "never at stake")
+    assert (settled.answer, settled.why) == ("unknown", "never tested")
 
 
 def test_a_lease_that_the_library_renews_by_itself_is_not_extended_by_its_user() -> None:
     lines = [line("redlock-renewing", use="renewed", seed=seed) for seed in range(1, ENOUGH + 1)]
-    assert answers(lines, "redlock-renewing")["extension"].why == "never at stake"
+    assert answers(lines, "redlock-renewing")["extension"].why == "never tested"
 
 
 def test_a_run_that_broke_off_or_has_no_figures_counts_for_nothing() -> None:
@@ -150,8 +150,8 @@ def test_an_outage_counts_if_it_was_long_and_somebody_got_in_meanwhile(golden: G
         return answers(many("server hung", stakes={"outages": (outage,)}))["hung"]
 
     assert hung().answer == "kept"
-    assert hung(lasted_ms=2_999).why == "never at stake"
-    assert hung(how="down").why == "never at stake"
+    assert hung(lasted_ms=2_999).why == "never tested"
+    assert hung(how="down").why == "never tested"
     golden(hung(longest_idle_ms=3_100).why)
 
 
