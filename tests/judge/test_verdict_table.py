@@ -58,12 +58,12 @@ def open_ended(released: str) -> History:
 
 
 TABLE: dict[str, tuple[Callable[[], History], float, str]] = {
-    "the release was lost; the other entered after it was invoked": (lost_release, 11, "nobody"),
+    "the release was lost; the other entered after it was invoked": (lost_release, 11, "none"),
     "the release was lost; the other entered as it was invoked": (lost_release, 10, "lock"),
     "a client was killed inside; the other entered before that": (killed, 20, "lock"),
     "a client was killed inside; the other entered as it was killed": (killed, 30, "lock"),
-    "a client was killed inside; the other entered after that": (killed, 31, "nobody"),
-    "a client was killed while it released; the other entered before that": (killed_releasing, 20, "nobody"),
+    "a client was killed inside; the other entered after that": (killed, 31, "none"),
+    "a client was killed while it released; the other entered before that": (killed_releasing, 20, "none"),
     "a client was killed while it released; the other entered before its last step was complete": (
         killed_releasing,
         10,
@@ -73,7 +73,7 @@ TABLE: dict[str, tuple[Callable[[], History], float, str]] = {
     "an acquire timed out, granted or not; the other entered in the meantime": (
         lambda: History().op("c1", "acquire", "info", 1, 0, 50),
         20,
-        "nobody",
+        "none",
     ),
     "an acquire timed out, and a later attempt for the same section was granted": (
         lambda: History().op("c1", "acquire", "info", 1, 0, 50).section("c1", 100, 150, asked=60),
@@ -97,7 +97,7 @@ TABLE: dict[str, tuple[Callable[[], History], float, str]] = {
         30,
         "client",
     ),
-    "the lock said yes, and that the lease was over": (
+    "acquire() succeeded and reported an expired lease": (
         lambda: (
             History()
             .op("c1", "acquire", "ok", 1, 1, 20, validity_ms=-10.0, deadline_ns=ms(10))
@@ -139,7 +139,7 @@ def test_who_is_to_blame(history: Callable[[], History], other: float, blamed: s
     """The other client is inside for 20 ms from `other` on, with its own lease."""
     answer = check(history().section("c2", other, other + 20).recorded())
     found = [finding.blame for finding in answer.findings]
-    assert found == ([] if blamed == "nobody" else [blamed])
+    assert found == ([] if blamed == "none" else [blamed])
 
 
 def test_the_document_shows_this_table() -> None:
