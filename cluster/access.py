@@ -1,8 +1,8 @@
 """Who may talk to the servers of a run, and what they may ask.
 
-There are two users. `default` is whoever does not log in by name: the locks under test and the workload. It may do what
-it likes with keys, but it cannot reconfigure a server, load code into it, or make it write where it should not.
-`fencepost` is the harness. Where a run has a network namespace of its own, nobody else can reach the servers and
+There are two users. `default` is the one that does not log in by name: the locks under test and the workload. It may do
+what it likes with keys, but it cannot reconfigure a server, load code into it, or make it write where it should not.
+`fencepost` is the harness. Where a run has a network namespace of its own, no other process can reach the servers and
 `default` needs no password; elsewhere both need one that is drawn for this run.
 
 A server is told the SHA-256 of a password and never the password, because every user of the machine can read the
@@ -32,7 +32,7 @@ class Login(NamedTuple):
 
 
 class Access(NamedTuple):
-    """The passwords of one run. `clients`: None where the servers can be reached by nobody else."""
+    """The passwords of one run. `clients`: None where no other process can reach the servers."""
 
     harness: Login
     clients: str | None

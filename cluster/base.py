@@ -120,12 +120,12 @@ Condition = Literal["as wanted", "changing", "up", "stopped", "silent", "starved
 
 `as wanted`  it answers, or it is paused or down because a verb did that.
 `changing`   a verb is at work, or the part was never started.
-`up`         it runs although a verb paused it or took it down: somebody undid that.
-`stopped`    it is stopped (SIGSTOP, a paused container), and nobody here did that.
+`up`         it runs although a verb paused it or took it down: undone from outside.
+`stopped`    it is stopped (SIGSTOP, a paused container), and no verb did that.
 `silent`     it runs and does not answer within the time.
 `starved`    the same, and it is ready to run: it is not given a processor.
-`down`       it has ended, or is another process than before, and nobody here did that.
-`gone`       its container was removed, and nobody here did that: it cannot come back.
+`down`       it has ended, or is another process than before, and no verb did that.
+`gone`       its container was removed, and no verb did that: it cannot come back.
 """
 
 
@@ -177,7 +177,7 @@ class Node(Part, Protocol):
 
     def truncate(self, place: int) -> str:
         """Cut what the server keeps on its disk, at this place (`cluster.data_files`), once while it is down. Says what
-        was cut; empty if it runs, or keeps nothing. Raises BrokenEnvironmentError if nobody knows where its kind of
+        was cut; empty if it runs, or keeps nothing. Raises BrokenEnvironmentError if it is unknown where its kind of
         server keeps its keys."""
         ...
 
@@ -191,8 +191,8 @@ class Node(Part, Protocol):
         ...
 
     def resume(self) -> None:
-        """Undo `pause` and wait until the server answers. Does nothing for a server that is down, or that somebody
-        else stopped."""
+        """Undo `pause` and wait until the server answers. Does nothing for a server that is down, or that was
+        stopped from outside."""
         ...
 
     def refuse_writes(self, why: Refusal | None) -> None:
@@ -220,7 +220,7 @@ class Node(Part, Protocol):
         ...
 
     def went_unasked(self) -> bool:
-        """Whether the server has ended and no verb did that. Nobody here starts it again: it would come back without
+        """Whether the server has ended and no verb did that. It is not started again: it would come back without
         what it had promised to keep, at a time that no fault chose."""
         ...
 
@@ -279,7 +279,7 @@ class Cluster(Protocol):
 
     @property
     def sentinels(self) -> Mapping[str, Node]:
-        """Who watches the nodes, by name; mostly nobody."""
+        """Who watches the nodes, by name; mostly empty."""
         ...
 
     @property

@@ -1,8 +1,8 @@
 """A node as a container: the verbs of `Node`, made idempotent, each returning only when its effect was seen.
 
 The engine refuses to pause what is paused and to kill what is dead, so every verb first looks at the state, and looks
-again when the engine refuses: somebody may have been faster. The SDK's view of a container is a snapshot, so each
-question goes to the engine again. A container outlives its server: its writable layer is the node's disk, which a
+again when the engine refuses: another process may have been faster. The SDK's view of a container is a snapshot, so
+each question goes to the engine again. A container outlives its server: its writable layer is the node's disk, which a
 kill leaves as it was. A separate disk (`cluster.disk`) is mounted over that layer's data folder.
 """
 
@@ -92,8 +92,8 @@ class ContainerNode(ServerNode):
         self._data_folder = data_folder
 
     def is_up(self, timeout_ms: float = 200) -> bool:
-        """The address of a container that is down answers nobody, not even with a refusal, so silence is not waited for
-        when the engine says that nothing runs there."""
+        """The address of a container that is down does not answer, not even with a refusal, so silence is not waited
+        for when the engine says that nothing runs there."""
         if self._made is None:
             return False
         glance_ms = min(_GLANCE_MS, timeout_ms)
@@ -126,8 +126,8 @@ class ContainerNode(ServerNode):
         return "down" if self._was_replaced() else "up"
 
     def _was_replaced(self) -> bool:
-        """Whether somebody restarted the container since the last time: it answers, but was down in between. Unknown,
-        so no, where the engine's processes are not this host's."""
+        """Whether the container was restarted from outside since the last time: it answers, but was down in between.
+        Unknown, so no, where the engine's processes are not this host's."""
         known = self._known_pid
         if not known or not is_gone(known) or not self._verb.acquire(blocking=False):
             return False

@@ -96,7 +96,7 @@ class Disk:
         raise BrokenEnvironmentError(f"the disk of {self.name} still takes writes after its power was cut")
 
     def restore(self) -> None:
-        """Mount what a disk would have after the power cut. Whoever used it must have ended."""
+        """Mount what a disk would have after the power cut. The server that used it must have ended."""
         if not self._cut:
             return
         if problem := _detach(self.path, self._environment):
@@ -145,7 +145,7 @@ def no_disk(name: str) -> BrokenEnvironmentError:
 
 
 def make_disks(state: StateFolder, names: Sequence[str], file_system: FileSystem, owner: Owner) -> dict[str, Disk]:
-    """A mounted disk by each name, below the run's state folder, made side by side, which belong to `owner`.
+    """A mounted disk by each name, below the run's state folder, made in parallel, which belong to `owner`.
 
     Raises BrokenEnvironmentError, after all of them were removed again.
     """
@@ -161,7 +161,7 @@ def make_disks(state: StateFolder, names: Sequence[str], file_system: FileSystem
 
 
 def disk_facts(disks: Mapping[str, Disk]) -> dict[str, object]:
-    """For `Cluster.environment`: the file system, and what an fsync costs on a disk that nobody uses yet."""
+    """For `Cluster.environment`: the file system, and what an fsync costs on an unused disk."""
     if not disks:
         return {}
     disk = next(iter(disks.values()))

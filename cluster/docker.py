@@ -54,7 +54,7 @@ from fencepost.errors import BrokenEnvironmentError, InternalError
 TOXIPROXY = "toxiproxy"
 
 _PORT = 6379
-_ANY_HOST = "0.0.0.0"  # noqa: S104 - inside a container, on a network that lets nobody else in
+_ANY_HOST = "0.0.0.0"  # noqa: S104 - inside a container, on a network closed to others
 _DISK = "/data"
 _SOCKETS = "/sockets"
 _WIRE = "/wire"

@@ -89,7 +89,7 @@ def create_network(client: DockerClient, name: str, labels: Mapping[str, str]) -
 
     The engine assigns fixed addresses only in a network whose subnet was named by the user, and only the engine knows
     which subnets are free: so it chooses one, and the network is made a second time with exactly that. Another run
-    can get in between; then it is tried again. The network is internal: this host reaches the containers, and nobody
+    can get in between; then it is tried again. The network is internal: this host reaches the containers, and no host
     outside does, nor do they reach anything.
     """
     for _ in range(20):

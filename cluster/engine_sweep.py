@@ -115,7 +115,7 @@ def _run_of(each: EngineResource) -> tuple[str, str]:
 def remove_run(engine: Engine, labels: Mapping[str, str], within_s: float = _REMOVED_WITHIN_S) -> list[str]:
     """Remove every container and then every network that carries all of the labels; says what was removed.
 
-    What is gone already, or is being removed by somebody else, is waited for. Raises BrokenEnvironmentError if
+    What is gone already, or is being removed by another process, is waited for. Raises BrokenEnvironmentError if
     something is still there after that time, or the engine does not answer.
     """
     wanted = [f"{key}={value}" for key, value in labels.items()]
@@ -152,7 +152,7 @@ def remove_run(engine: Engine, labels: Mapping[str, str], within_s: float = _REM
 
 
 def containers_of(engine: Engine, labels: Sequence[str]) -> list[EngineResource]:
-    """Those that carry all of the labels, each `name` or `name=value`. Raises as `entries` does."""
+    """The ones that carry all of the labels, each `name` or `name=value`. Raises as `entries` does."""
     # One that the engine is just removing may have lost its name already.
     return [
         EngineResource(
@@ -165,7 +165,7 @@ def containers_of(engine: Engine, labels: Sequence[str]) -> list[EngineResource]
 
 
 def networks_of(engine: Engine, labels: Sequence[str]) -> list[EngineResource]:
-    """Those that carry all of the labels, each `name` or `name=value`. Raises as `entries` does."""
+    """The ones that carry all of the labels, each `name` or `name=value`. Raises as `entries` does."""
     found = entries(engine, "/networks", _with(labels))
     return [
         EngineResource(f"network {each['Name']}", each["Labels"], (f"/networks/{each['Id']}", {})) for each in found

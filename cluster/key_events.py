@@ -106,7 +106,7 @@ class _Notice(NamedTuple):
 
 
 class KeyEventStream:
-    """One node's events. `advance` when a socket is ready, `upkeep` now and then, `take` what is complete."""
+    """One node's events. `advance` when a socket is ready, `upkeep` periodically, `take` what is complete."""
 
     def __init__(self, node: str, address: Address) -> None:
         self.node = node

@@ -8,8 +8,8 @@ waits for the death of the harness and then cleans up immediately.
 
 Making a folder with its lock, deciding that an owner is dead, and deleting a folder each happen under one lock on
 the parent folder, held for a moment: a run that is just starting is never taken for dead, and of two sweeps at the
-same time only one gets each dead run. Whoever holds it and leaves nothing else in the parent folder takes that away, so
-that nothing is left in the temporary folder when no run is under way.
+same time only one gets each dead run. A process that holds it and leaves nothing else in the parent folder takes that
+away, so that nothing is left in the temporary folder when no run is under way.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class RunState(StateFolder):
 
 
 def temporary_folder() -> Path:
-    """$TMPDIR, or else /tmp. Whoever cleans up must look where the run was: so it is never another folder because this
+    """$TMPDIR, or else /tmp. A cleanup must look where the run was: so it is never another folder because this
     one happens to be full, as it would be with `tempfile`."""
     return Path(os.environ.get("TMPDIR") or "/tmp").absolute()  # noqa: S108
 
@@ -224,7 +224,7 @@ def parent_locked(parent: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):
             if [path.name for path in parent.iterdir()] == [_PARENT_LOCK]:
                 (parent / _PARENT_LOCK).unlink()
-                parent.rmdir()  # fails if somebody has just made the next lock in it, and uses that
+                parent.rmdir()  # fails if another process has just made the next lock in it, and uses that
         os.close(descriptor)
 
 
@@ -266,7 +266,7 @@ def _check_ours(parent: Path) -> None:
     status = parent.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise BrokenEnvironmentError(
-            f"{parent} must be a folder of this user that nobody else can enter (mode 0700); remove it, or set TMPDIR"
+            f"{parent} must be a folder that only this user can enter (mode 0700); remove it, or set TMPDIR"
         )
 
 

@@ -114,7 +114,7 @@ def join(pid: int) -> None:
 def main(orders: int, status: int, command: Sequence[str]) -> int:
     """The launcher; its exit status. `orders`: closed at its other end when it is time to end. `status`: where the line
     goes."""
-    for number in _STOPPING:  # the command is asked to stop through its pipe, and by nobody else
+    for number in _STOPPING:  # the command is asked to stop through its pipe, and in no other way
         signal.signal(number, signal.SIG_IGN)
     step = "unshare"
     try:

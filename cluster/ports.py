@@ -1,4 +1,4 @@
-"""Loopback ports that stay ours while nobody listens on them.
+"""Loopback ports that stay ours while no process listens on them.
 
 A killed server and a refusing link leave their port without a listener, and must get it back later. The kernel gives
 ports of its ephemeral range to outgoing connections, of which a run under faults makes thousands; one of them, even
@@ -45,10 +45,10 @@ def is_listening(address: Address) -> bool:
 
 
 class Ports:
-    """Ports of one cluster. They are its own from `take` to `close`, whether somebody listens on them or not.
+    """Ports of one cluster. They are its own from `take` to `close`, whether a process listens on them or not.
 
     Each is held by a bound socket that never listens. Dialling it is refused, as it must be while a server is down or a
-    link refuses; nobody else who looks for a free port can bind it; and our own servers can, because they and it
+    link refuses; no other program that looks for a free port can bind it; and our own servers can, because they and it
     allow the reuse of addresses, which it does only after it was bound. Without this a port that stood idle for a
     while could be taken by another run, and clients would get the votes of servers that are not theirs. In the network
     namespace of a sandbox there is no other run. Ports are held there all the same, because containers and machines

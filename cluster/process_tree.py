@@ -1,4 +1,4 @@
-"""A process and those that descend from it, whichever process groups they are in."""
+"""A process and its descendants, whichever process groups they are in."""
 
 from __future__ import annotations
 

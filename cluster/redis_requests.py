@@ -155,7 +155,7 @@ def _requests_of(replies: Messages, words: Words, asked: Messages, state: _State
 
 
 def _matched(replies: list[Any], asked: list[tuple[str, int]]) -> Iterator[int]:
-    """The request of each reply, among those that were answered in a connection with pushes. `asked`: the commands, and
+    """The request of each reply, among the requests answered in a connection with pushes. `asked`: the commands, and
     how many words followed each."""
     waiting = deque(enumerate(asked))
     confirmed = 0

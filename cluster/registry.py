@@ -25,7 +25,7 @@ def servers() -> Mapping[str, Server]:
 
 
 def server_named(name: str) -> Server:
-    """The server of that name. Raises InternalError if there is none: whoever asks got the name from `servers`."""
+    """The server of that name. Raises InternalError if there is none: callers have the name from `servers`."""
     if name not in servers():
-        raise InternalError(f"no server is called {name!r}; there are {', '.join(servers())}")
+        raise InternalError(f"no server is called {name!r}; known: {', '.join(servers())}")
     return servers()[name]

@@ -102,7 +102,7 @@ def _view(sentinel: Node) -> dict[str, str]:
     """What a sentinel knows of the primary."""
     reply = _ask(sentinel, "SENTINEL", "MASTER", GROUP)
     if not isinstance(reply, list):
-        raise BrokenEnvironmentError(f"{sentinel.name} watches nobody: {reply}")
+        raise BrokenEnvironmentError(f"{sentinel.name} watches no primary: {reply}")
     words = list(map(str, reply))
     return dict(zip(words[::2], words[1::2], strict=True))
 

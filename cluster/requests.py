@@ -54,9 +54,9 @@ class Conversations:
     messages that servers sent unasked, in the same order.
 
     `said`: a row of `SAID` for each kind of request. `command`: its name in upper case; empty for a message. `keys`:
-    those that it names. `arguments`: all words after the command's; bytes that are not UTF-8 are escaped, a password is
-    `***`, and the text of a script its SHA-1. `scripts`: these texts. `replies`: JSON, cut off at `LONGEST_REPLY`; an
-    error is `{"error": …}`. `users`: logins. `not_understood`: how many bytes of each connection are not of the
+    the ones that it names. `arguments`: all words after the command's; bytes that are not UTF-8 are escaped, a password
+    is `***`, and the text of a script its SHA-1. `scripts`: these texts. `replies`: JSON, cut off at `LONGEST_REPLY`;
+    an error is `{"error": …}`. `users`: logins. `not_understood`: how many bytes of each connection are not of the
     protocol.
 
     Columns, a row a request: `connection`; `what` was said, the `user` and the `reply`, as codes; the selected

@@ -1,7 +1,7 @@
 """Just enough of Redis's protocol to talk to servers directly, without ever blocking on one of them.
 
 A `RespConnection` is opened, written and read as far as possible without waiting; its owner polls. An `Exchange` is a
-request and its replies, and `exchange_all` carries out many side by side within a time limit. `ask` is one over a fresh
+request and its replies, and `exchange_all` carries out many in parallel within a time limit. `ask` is one over a fresh
 connection.
 
 No client library here: what is asked must not be retried, pooled or preceded by a handshake.
@@ -38,7 +38,7 @@ class RespConnection:
 
     The constructor starts to connect. It raises OSError if that fails immediately, as the other methods do as soon as
     the connection has failed, has ended, or carries something that is not Redis's protocol; it is then of no further
-    use except to be closed. If the address has a login, it goes ahead of the first request, and its reply is nobody's.
+    use except to be closed. If the address has a login, it goes ahead of the first request, and its reply is dropped.
     With `text`, replies are decoded as UTF-8 instead of being bytes. `dialled_from`: an address of this host.
     """
 

@@ -83,7 +83,7 @@ def _processes_of(run_id: str) -> tuple[list[tuple[int, int]], bool]:
 
 
 def _unmarked_children(marked: set[int]) -> list[tuple[int, int]]:
-    """Those that descend from marked processes and have written over their environment, as pid and pidfd."""
+    """Descendants of marked processes that have written over their environment, as pid and pidfd."""
     found: list[tuple[int, int]] = []
     for root in marked - {os.getpid()}:
         for pid in set(tree_of(root)) - marked:

@@ -32,13 +32,13 @@ Ability = Literal[
 """What a fault may need of the nodes' server, in the words of an error message."""
 
 Holdings = Mapping[str, Mapping[str, bytes | None]]
-"""By node, for those that answered: the live keys and their values: a string's bytes, a hash's fields joined by `, `;
-None for any other type."""
+"""By node, for the nodes that answered: the live keys and their values: a string's bytes, a hash's fields joined by `,
+`; None for any other type."""
 
 
 class Place(NamedTuple):
     """Where and how a server runs. `host` and `port`: where it listens; the host is 0.0.0.0 in a container, whose
-    network lets nobody else in. `folder`: where its data go, as the server sees it: its working
+    network is closed to others. `folder`: where its data go, as the server sees it: its working
     directory, or a path. `access`: who may
     talk to it. `name`: its own. `members`: where each member of its group is, by name; empty without a group."""
 
@@ -85,7 +85,7 @@ class KeyReader(Protocol):
 
 class KeyEvents(Protocol):
     """What happens to the keys of one node. Nothing here waits: the owner polls for what it `wants`, calls `advance`
-    when a socket is ready, `upkeep` now and then, and takes the events that are complete."""
+    when a socket is ready, `upkeep` periodically, and takes the events that are complete."""
 
     @property
     def wants(self) -> Mapping[int, int]:
@@ -267,7 +267,7 @@ class Server(Protocol):
 
     @property
     def read_clock(self) -> ReadClock | None:
-        """None: it does not say what time it is, so nobody could see that its clock was set."""
+        """None: it does not say what time it is, so a set clock could not be verified."""
         ...
 
     @property
@@ -287,7 +287,7 @@ class Server(Protocol):
 
     @property
     def data_files(self) -> DataFiles | None:
-        """None: nobody knows where it keeps its keys, so its files cannot be damaged."""
+        """None: it is unknown where it keeps its keys, so its files cannot be damaged."""
         ...
 
     @property

@@ -33,7 +33,7 @@ Seen = Literal["up", "stopped", "silent", "down", "gone"]
 
 
 class ServerNode(ABC):
-    """`cluster.base.Node`, all but the way to the server. One verb at a time; `is_up` waits for nobody."""
+    """`cluster.base.Node`, all but the way to the server. One verb at a time; `is_up` does not wait."""
 
     look_every_s: ClassVar[float] = 0.002
 
@@ -260,7 +260,7 @@ class ServerNode(ABC):
 
     def _kept(self) -> tuple[Storage, DataFiles]:
         if (data := self._server.data_files) is None:
-            raise BrokenEnvironmentError(f"nobody knows which files {self._server.name} keeps its keys in")
+            raise BrokenEnvironmentError(f"it is unknown in which files {self._server.name} keeps its keys")
         return FolderStorage(self._disk.path) if self._disk is not None else self._storage(), data
 
     @contextmanager

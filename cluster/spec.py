@@ -18,7 +18,7 @@ from cluster.server import Group
 
 Replication = Literal["none", "manual", "sentinel"]
 """What the nodes are to each other. `none`: nothing. `manual`: the first one is a primary and the others are its
-replicas, until somebody promotes one of them. `sentinel`: three sentinels do that."""
+replicas, until a script promotes one of them. `sentinel`: three sentinels do that."""
 
 _SENTINELS: Final = ("s1", "s2", "s3")
 
@@ -84,7 +84,7 @@ class ClusterSpec:
 
     @property
     def member_link_keys(self) -> tuple[LinkKey, ...]:
-        """The links between nodes that copy each other: (replica, primary), whoever becomes one."""
+        """The links between nodes that copy each other: (replica, primary), whichever node becomes one."""
         return () if self.replication == "none" else tuple(permutations(self.nodes, 2))
 
 

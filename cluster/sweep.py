@@ -34,7 +34,7 @@ _GIVE_UP_S = 60.0
 
 
 class UnaskedError(BrokenEnvironmentError):
-    """Whoever might have something of a dead run does not answer, so nobody knows."""
+    """A place that may hold something of a dead run does not answer, so it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def sweep_one(folder: Path, sweepers: Sequence[Sweeper]) -> None:
     """Remove everything of the run with this state folder, whose harness has just died, and the folder last.
 
     What cannot be removed is tried again for a minute. Another sweep that got the run first is waited for. If the
-    folder is gone (somebody deleted it, or the harness died before it made one), the rest is removed all the same.
+    folder is gone (it was deleted, or the harness died before it made one), the rest is removed all the same.
     Raises BrokenEnvironmentError if something is left; the next sweep finds it.
     """
     deadline = monotonic() + _GIVE_UP_S

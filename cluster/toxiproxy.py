@@ -135,7 +135,7 @@ class ToxiproxyServer(ToxiproxyApi):
 
 
 class ToxicLink:
-    """`cluster.base.Link` on one proxy. `state`: what was read back last; None if nobody knows. `was_given_up`: the
+    """`cluster.base.Link` on one proxy. `state`: what was read back last; None if unknown. `was_given_up`: the
     server may still carry out what was asked of it before."""
 
     def __init__(self, server: ToxiproxyServer, key: LinkKey, state: ProxyState) -> None:
@@ -179,7 +179,7 @@ class ToxicLink:
         self._server.impair([self], owner, None)
 
     def owners(self) -> frozenset[str]:
-        """As far as it is known: nobody else changes the proxy."""
+        """As far as it is known: no other process changes the proxy."""
         return self._refusers if self.state is None else owners(self.state, self._refusers)
 
     def plan(self, state: ProxyState) -> ToxicPlan:

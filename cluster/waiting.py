@@ -1,4 +1,4 @@
-"""Wait for a condition that can only be looked at."""
+"""Polling with a deadline."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _PPM_IN_PERCENT: Final = 10_000
 _SETTING: Final = struct.Struct("4q")
 """`struct setting` of the library: since_ns, ahead_ns, rate_ppm, strobe_ns."""
 _GENERATION: Final = struct.Struct("Q")
-"""In native mode, so that it is written as one number and nobody sees half of it."""
+"""In native mode, so that it is written as one number and no process sees half of it."""
 
 
 class ClockSetting(NamedTuple):
@@ -112,4 +112,4 @@ def find_clock_library() -> Path:
 
 def no_clock(name: str) -> BrokenEnvironmentError:
     """Asked to set the clock of a server that has none of its own."""
-    return BrokenEnvironmentError(f"{name} has no clock of its own, so it cannot be set; bring it up with clocks")
+    return BrokenEnvironmentError(f"{name} has no clock of its own that could be set; bring the cluster up with clocks")

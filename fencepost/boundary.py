@@ -1,6 +1,6 @@
 """The edge of the command: whatever happens inside, the caller sees a documented exit code and one line of error.
 
-Exit code 1 is a verdict, and so is 0; nothing that goes wrong may look like one. An exception that nobody expected is
+Exit code 1 is a verdict, and so is 0; nothing that goes wrong may look like one. An unexpected exception is
 255, in one line that names a file with its traceback. So is `SystemExit`, which only a module of the user's can have
 raised, and a `KeyboardInterrupt` that was not Ctrl-C.
 """
@@ -26,12 +26,12 @@ FAILED: Final = FencepostError.exit_code
 INTERRUPTED: Final = 128 + signal.SIGINT
 """Ctrl-C where there is no run that could be judged, as shells show it."""
 UNREAD: Final = 128 + signal.SIGPIPE
-"""Whoever read the output has gone (`fencepost list | head`), as shells show it."""
+"""The reader of the output has gone (`fencepost list | head`), as shells show it."""
 _LONGEST_LINE: Final = 4_000
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C was pressed; any other KeyboardInterrupt was raised by somebody's code."""
+    """Ctrl-C was pressed; any other KeyboardInterrupt was raised by other code."""
 
 
 def exit_code_of(command: Callable[[], int]) -> int:
@@ -70,7 +70,7 @@ def say_error(text: str) -> None:
     line = printable(text)
     if len(line) > _LONGEST_LINE:
         line = f"{line[: _LONGEST_LINE // 2]} … {line[-_LONGEST_LINE // 2 :]}"
-    with suppress(OSError, ValueError, AttributeError):  # nobody has to listen
+    with suppress(OSError, ValueError, AttributeError):  # a reader is not required
         sys.stderr.write(f"fencepost: {line}\n")
         sys.stderr.flush()
 
@@ -92,7 +92,7 @@ def say_bytes(pieces: Iterable[bytes]) -> None:
 
 
 def unexpected(error: BaseException) -> str:
-    """An exception that nobody expected, in words, with the path of a file that has its traceback."""
+    """An unexpected exception, in words, with the path of a file that has its traceback."""
     if isinstance(error, MemoryError):
         what = "not enough memory, or too small a limit (ulimit -v)"
     elif isinstance(error, EOFError) and "marshal" in _words_of(error):

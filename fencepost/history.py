@@ -5,7 +5,7 @@ itself, in one `write(2)`, before its next step starts. A SIGKILL loses at most 
 worst a partial line at the end, which readers drop). Times are CLOCK_MONOTONIC in nanoseconds, comparable between
 processes of one host. `nemesis.jsonl` holds `FaultEvent`s, and `resource.jsonl` the accepted `Write`s in the order in
 which the resource accepted them. `nodes.jsonl` holds the `KeyEvent`s that the witness saw on the nodes.
-`gaps/<client>.<life>.jsonl` holds a `Gap` for each time that a client did not run, whoever stopped it.
+`gaps/<client>.<life>.jsonl` holds a `Gap` for each time that a client did not run, whatever stopped it.
 
     {"f":"acquire","outcome":"ok","key":"k1","section":7,"invoke_ns":…,"complete_ns":…,"validity_ms":978.2,…}
 
@@ -283,8 +283,8 @@ class FaultEvent(Impact, frozen=True):
 
     `unplanned`: the nemesis did not do it; it was noticed (`harness.run.watch`). An unplanned fault is a fault like any
     other: it began between `began_ns` and `done_ns` of its `injected`, and ended between those of its `healed`; it has
-    none if it did not end. An unplanned `undone` says that somebody ended a planned fault early, for the names that it
-    hits: from its `done_ns` on, they no longer were as the fault had left them.
+    none if it did not end. An unplanned `undone` says that a planned fault was ended early from outside, for the names
+    that it hits: from its `done_ns` on, they no longer were as the fault had left them.
 
     If the fault hit the leader of a group, `led_by`: `elected` is the member that led instead, `elected_after_ms` after
     the fault was in force; missing if none did while that was awaited.

@@ -1,7 +1,7 @@
 """Is there room for the libraries that every command may load? And is what was freed given back?
 
 OpenBLAS, a part of numpy, ends the process when it is loaded and finds too little memory: with exit code 1, which is a
-verdict of ours, or as Ctrl-C does. Nobody can catch that, so it is found out beforehand.
+verdict of ours, or as Ctrl-C does. No code can catch that, so it is found out beforehand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command's stdout: what cannot be written there is an error of fencepost's, raised once, whoever writes."""
+"""The command's stdout: what cannot be written there is an error of fencepost's, raised once, whichever code writes."""
 
 from __future__ import annotations
 

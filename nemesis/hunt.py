@@ -46,7 +46,7 @@ class HuntOptions(msgspec.Struct, frozen=True):
 
 
 class Hunt(TargetFields, frozen=True):
-    """A hunt over the whole load. `nodes` are those that it takes down; `links` are cut while it lasts."""
+    """A hunt over the whole load. `nodes`: it takes these down; `links` are cut while it lasts."""
 
     how: How
     nodes: tuple[str, ...]

@@ -51,7 +51,7 @@ class LateWrite(TargetFields, frozen=True):
     def probe(self, world: World, impact: Impact) -> Evidence:
         """What is sent through the link does not arrive."""
         if not impact.cut_links:
-            return Evidence(False, f"nobody was inside for {CATCH_WITHIN_S * 1000:.0f} ms")
+            return Evidence(False, f"no client was inside for {CATCH_WITHIN_S * 1000:.0f} ms")
         _, open_links = probe_until(
             world,
             impact.cut_links,
@@ -72,7 +72,7 @@ class LateWrite(TargetFields, frozen=True):
 
 
 def _one_inside(clients: Sequence[Client], world: World) -> str | None:
-    """The first that is inside; None if nobody is in time."""
+    """The first that is inside; None if none is in time."""
     deadline = time.monotonic() + CATCH_WITHIN_S
     while True:
         for client in clients:

@@ -93,7 +93,7 @@ class NodeDown(TargetFields, frozen=True):
             words.append(f"{','.join(up)} still there")
         if missed:
             words.append(f"{','.join(missed)} down before, by no fault")
-        return Evidence(bool(down) and not up and not missed, "; ".join(words) or "nobody was hit")
+        return Evidence(bool(down) and not up and not missed, "; ".join(words) or "no node was hit")
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
         """A node that another fault keeps down as well stays down: back now, it would be back too soon for that fault,

@@ -27,7 +27,7 @@ from nemesis.steps import do_all, in_service
 from nemesis.untold import stop_untold
 
 CATCH_WITHIN_S = 1.0
-"""How long to wait for somebody to be where the pause is aimed at."""
+"""How long to wait for a client at the step that the pause is aimed at."""
 LOOK_EVERY_S = 0.000_5
 SEEN_WITHIN_S = 0.3
 
@@ -116,14 +116,14 @@ class Pause(TargetFields, frozen=True):
         where = self.aimed_at or "inside"
         if self.aimed_at and not impact.paused_clients:
             what = "untold that a majority held its value" if self.at == "held-by-majority" else where
-            return Evidence(False, f"nobody was caught {what} for {CATCH_WITHIN_S * 1000:.0f} ms")
+            return Evidence(False, f"no client was caught {what} for {CATCH_WITHIN_S * 1000:.0f} ms")
         stopped = [name for name in impact.paused_clients if world.clients[name].is_paused()]
         there = [name for name in stopped if world.clients[name].is_at(where)]
         silent = [name for name in impact.nodes if not world.cluster.nodes[name].is_up(100)]
         missed = [] if self.aimed_at else [n for n in self.clients + self.nodes if n not in (*stopped, *silent)]
         words = []
         if stopped:
-            words.append(f"{','.join(stopped)} stopped, {','.join(there) or 'nobody'} {where}")
+            words.append(f"{','.join(stopped)} stopped, {','.join(there) or 'none'} {where}")
         if silent:
             words.append(f"{','.join(silent)} silent")
         if missed:
@@ -155,7 +155,7 @@ class Pause(TargetFields, frozen=True):
             )
             if who
         ]
-        return Evidence(not still, "; ".join(words) or "nobody had been paused")
+        return Evidence(not still, "; ".join(words) or "nothing had been paused")
 
 
 def _runs(client: Client) -> bool:
@@ -168,7 +168,7 @@ def _can_be_paused(client: Client) -> bool:
 
 def _catch(clients: Sequence[Client], step: Step) -> tuple[str, ...]:
     """Stop one client that is where it was to be caught, in the order of preference. A client that slipped out before
-    the signal hit it runs on, and the next one is tried. Empty if nobody was caught in time."""
+    the signal hit it runs on, and the next one is tried. Empty if none was caught in time."""
     deadline = time.monotonic() + CATCH_WITHIN_S
     while True:
         for client in clients:

@@ -68,7 +68,7 @@ class Spec:
 
 def parse_spec(text: str) -> Spec:
     """Read names joined by `+`, each with options after a colon, joined by commas; `none` alone is the empty spec.
-    Raises UsageError for an unknown name, option or value, naming those that are known and the nearest."""
+    Raises UsageError for an unknown name, option or value, naming the known ones and the nearest."""
     try:
         return _parsed(text.strip())
     except UsageError:
@@ -137,7 +137,7 @@ def with_option(text: str, option: str, value: str) -> str:
             parts.append(part)
     if parts == text.split("+"):
         having = ", ".join(name for name, each in nemeses().items() if field in each.options.__struct_fields__)
-        raise UsageError(f"--{option} changes nothing in --nemesis {text!r}; those that have it are {having}")
+        raise UsageError(f"--{option} changes nothing in --nemesis {text!r}; nemeses that have it: {having}")
     return "+".join(parts)
 
 

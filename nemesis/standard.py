@@ -5,7 +5,7 @@ run. Only stopped clients are aimed at a step of the lock, because few are hit i
 that is rare in a plain `partition` or `latency`, because it needs one kind, one direction and few links at once, has a
 row of its own here.
 
-Storms, flurries and still times take turns. In a storm three lanes play side by side. A lock that nobody can acquire
+Storms, flurries and still times take turns. In a storm three lanes play in parallel. A lock that no client can acquire
 shows nothing, so what keeps everybody out seldom comes there, and lasts for little longer than a lease. In a flurry
 links fail for a fraction of a lease and work again, over and over: a call that began under one set of faults goes on
 under another, so that its tries, and the nodes, see different parts of the truth. In a still time one thing is wrong
@@ -18,7 +18,7 @@ Faults of nodes and of clients share a lane: one that waits for a client to come
 
 Every fault respects what Redlock assumes (docs/nemeses.md has the table), so a correct lock is never to blame here. A
 node that is killed without persistence has forgotten its leases, so it stays down until the longest of them is over.
-`forgetful` has those that come back sooner.
+`forgetful` has nodes that come back sooner.
 """
 
 from __future__ import annotations

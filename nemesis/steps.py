@@ -22,7 +22,7 @@ def do_all(actions: Iterable[Callable[[], object]]) -> None:
 
 
 def not_gone(world: World, names: Iterable[str]) -> tuple[str, ...]:
-    """Those nodes that are up, or that a fault took down; not those that went down by no fault."""
+    """The nodes that are up, or that a fault took down; not the ones that went down without a fault."""
     asked = tuple(names)
     gone = at_once(world.cluster.nodes[name].went_unasked for name in asked)
     return tuple(name for name, is_gone in zip(asked, gone, strict=True) if not is_gone)
@@ -30,7 +30,7 @@ def not_gone(world: World, names: Iterable[str]) -> tuple[str, ...]:
 
 def in_service(world: World, names: Iterable[str]) -> tuple[str, ...]:
     """Those nodes that answer now: one that another fault has already taken down cannot be hit again. They are asked
-    side by side, because a dead one may keep the caller waiting."""
+    in parallel, because a dead one may keep the caller waiting."""
     asked = tuple(names)
     up = at_once(world.cluster.nodes[name].is_up for name in asked)
     return tuple(name for name, answers in zip(asked, up, strict=True) if answers)

@@ -2,8 +2,8 @@
 on their way.
 
 That moment lasts for a fraction of a millisecond, so it is stretched: the client's replies are late by less than most
-locks wait for a node. As soon as the nodes hold a value of which nobody was told, the client is stopped and its links
-are healed. It finds the replies when it wakes up, as if they had come in time.
+locks wait for a node. As soon as the nodes hold a value of which no client was told, the client is stopped and its
+links are healed. It finds the replies when it wakes up, as if they had come in time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nemesis.quorum_loss import Held, holders_of
 
 REPLIES_LATE_MS = 20
 TOLD_WITHIN_S = 0.03
-"""Who acquires over links that are not slow knows it by then: if nobody does, the lock is the stopped client's."""
+"""A client that acquires over fast links knows it by then: if none does, the lock is the stopped client's."""
 
 
 def stop_untold(world: World, owner: str, candidates: Sequence[Client], within_s: float) -> Impact:
@@ -48,7 +48,7 @@ def _await_untold(world: World, reader: KeyReader, client: Client, deadline: flo
     while (now := time.monotonic()) < deadline and not world.called_off():
         held = _held_by_majority(world, reader)
         first_seen = {lock: first_seen.get(lock, now) for lock in held}
-        # Whoever held the lock before may still be on its way out when the new value is first seen.
+        # The previous holder may still be on its way out when the new value is first seen.
         is_new = any(now - seen < REPLIES_LATE_MS / 1000 for seen in first_seen.values())
         somebody_knows = partial(_are_known, world, len(held))
         if is_new and client.is_at("acquiring") and not somebody_knows():

@@ -49,7 +49,7 @@ _OF_UV: Final = (
     "UV_CREDENTIALS_DIR",
     "UV_CONCURRENT_",
 )
-"""Names, and beginnings of names; those that begin with UV_INDEX_ hold the credentials of an index."""
+"""Names, and beginnings of names; the ones that begin with UV_INDEX_ hold the credentials of an index."""
 _NO: Final = ("", "0", "false", "no", "off", "f", "n")
 _SYSTEM_CERTIFICATES: Final = (
     "/etc/ssl/certs/ca-certificates.crt",

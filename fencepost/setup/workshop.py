@@ -26,7 +26,7 @@ from fencepost.errors import BrokenEnvironmentError
 _LEADS_ASTRAY: Final = re.compile(
     r"(PIP|UV|PYTHON|VIRTUALENV|CONDA|CARGO_BUILD)_|PYTHON|VIRTUAL_ENV|NODE_OPTIONS|GO(OS|ARCH|AMD64|ARM64|EXPERIMENT)$"
 )
-"""The user's own settings, by their names. Those that tell the way to package indexes are handed on by name
+"""The user's own settings, by their names. Settings that tell the way to package indexes are handed on by name
 (`fencepost.setup.indexes`)."""
 
 

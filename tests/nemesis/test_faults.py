@@ -319,7 +319,7 @@ def test_a_pause_aimed_at_those_who_acquire_hits_none_that_is_inside(
     assert fault.heal(fake.world, "f1", impact).seen == "c1 running"
     fake.clients["c1"].acquiring = lambda: False
     monkeypatch.setattr(pause, "CATCH_WITHIN_S", 0.02)
-    assert "nobody was caught acquiring" in fault.probe(fake.world, fault.inject(fake.world, "f2")).seen
+    assert "no client was caught acquiring" in fault.probe(fake.world, fault.inject(fake.world, "f2")).seen
 
 
 def test_a_client_that_slipped_out_before_the_signal_runs_on_and_another_is_caught(fake: FakeWorld) -> None:
@@ -354,8 +354,8 @@ def test_when_nobody_is_inside_in_time_the_pause_missed(fake: FakeWorld, monkeyp
     assert impact == Impact()
     evidence = INSIDE.probe(fake.world, impact)
     assert not evidence.holds
-    assert "nobody was caught inside" in evidence.seen
-    assert INSIDE.heal(fake.world, "f1", impact).seen == "nobody had been paused"
+    assert "no client was caught inside" in evidence.seen
+    assert INSIDE.heal(fake.world, "f1", impact).seen == "nothing had been paused"
     assert fake.calls == []
 
 

@@ -68,7 +68,7 @@ def test_if_another_client_turns_out_to_have_the_lock_it_runs_on(
     assert [call for call in fake.calls if call.startswith("c2.")] == ["c2.pause", "c2.resume"]
     evidence = UNTOLD.probe(fake.world, impact)
     assert not evidence.holds
-    assert "nobody was caught untold that a majority held its value" in evidence.seen
+    assert "no client was caught untold that a majority held its value" in evidence.seen
 
 
 @pytest.mark.parametrize(
