@@ -50,7 +50,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`rows`: a name and a cell for each column. `text_columns`: those that hold words, not numbers. `folded`: the
+    """`rows`: a name and a cell for each column. `text_columns`: they hold words, not numbers. `folded`: the
     title that opens the table; empty for one that is always open."""
 
     corner: str

@@ -102,8 +102,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The answer of a whole run (`verdict.json`). `require`: what was asked for (`--require`). `promises`: those that
-    were judged. `figures`: by the checker's name, of the checkers that have any. `listed`: what `fencepost list`
+    """The answer of a whole run (`verdict.json`). `require`: what was asked for (`--require`). `promises`: the ones
+    that were judged. `figures`: by the checker's name, of the checkers that have any. `listed`: what `fencepost list`
     shows. `limits`: how those of `--limit` came out; they leave the verdict as it is. `headline`: what
     reports say first (`harness.report.wording`); empty until the findings were explained."""
 
@@ -141,7 +141,7 @@ def conclusion_of(verdict: Word, limits: Sequence[LimitOutcome]) -> Conclusion:
 
 
 def ordered(verdict: Verdict) -> tuple[Finding, ...]:
-    """All findings, those that make it a violation first; of these overlaps before what an overlap can lead to."""
+    """All findings, the ones that make it a violation first; of these overlaps before what an overlap can lead to."""
     return tuple(
         sorted(
             verdict.findings,

@@ -33,7 +33,7 @@ class LockSettings(LockOptions, frozen=True, kw_only=True):
     `rng`: the only source of randomness that has to be repeatable (delays). Unique values use `os.urandom`.
     `log_path`: where a foreign library's own output goes; None: nowhere.
     `manifest`: what the `lock.toml` of a foreign lock has in [settings] for its adapter. `sentinels`: where the lock
-    connects to those who say which node is the primary; empty where nobody does.
+    connects to those who say which node is the primary; empty where none does.
     """
 
     rng: Random = msgspec.field(default_factory=Random)

@@ -2,7 +2,7 @@
 
 The harness starts a fresh one for each client, so it imports at once only what every client needs: half of what a
 client costs in a short run is its start. It opens its lock, connects, says that it is ready, waits for the agreed
-moment, and from then on needs nobody: it works, records and ends by itself. A driven client does what it is told.
+moment, and from then on works by itself: it works, records and ends by itself. A driven client does what it is told.
 
 With several tasks, each is a thread with logs, a control block, random numbers and a connection to the resource of its
 own. They share the lock object, and call it at the same time.
@@ -133,7 +133,7 @@ def work(spec: ClientSpec) -> None:
 
 def _open(spec: ClientSpec, settings: LockSettings, *, is_first: bool) -> Lock:
     """The lock, opened. Some connect at once, and fail while a node is away. A process that took the place of a killed
-    one, or that opens its lock anew, in the middle of faults, does as its supervisor would do: it tries again, until
+    one, or that opens its lock anew, during faults, does as its supervisor would do: it tries again, until
     the run is over."""
     control = Control(Path(spec.tasks[0].control))
     while True:
@@ -201,7 +201,7 @@ def _run_all(workload: Workload, tasks: Sequence[_Task], heartbeat: Heartbeat) -
 def _await_start(control: Control) -> None:
     """Sleep until the agreed moment, or until the run is called off before it began.
 
-    The moment is agreed a tenth of a second ahead, so it is enough to look now and then: hundreds of clients that look
+    The moment is agreed a tenth of a second ahead, so it is enough to look periodically: hundreds of clients that look
     all the time would keep the last ones from starting.
     """
     while control.start_ns == 0 and monotonic_ns() < control.stop_ns:

@@ -32,7 +32,7 @@ _READ_BYTES: Final = 65_536
 
 
 class Silence(enum.Enum):
-    """The node did not answer in time, or could not be reached: nobody can know what it did."""
+    """The node did not answer in time, or could not be reached: what it did is unknown."""
 
     SILENT = "silent"
 
@@ -121,7 +121,7 @@ class Connection:
                 elif self.waiting:
                     self.reply, self.waiting = reply, False
                 else:
-                    data = b""  # an answer that nobody asked for: whatever talks there is not a Redis
+                    data = b""  # an unrequested answer: whatever talks there is not a Redis
         except BlockingIOError:
             return False
         except (OSError, hiredis.HiredisError):
@@ -213,7 +213,7 @@ class ConnectionPool:
         `timeout_ms` in all. Unless `patient`, a node that still owes an earlier reply is not waited for: it gets the
         request, behind the earlier one, but has been waited for already.
 
-        Returns a reply for each node that was asked, in the nodes' order; `SILENT` for those that gave none.
+        Returns a reply for each node that was asked, in the nodes' order; `SILENT` where there was none.
         """
         self._clear()
         deadline_ns = time.monotonic_ns() + int(self.timeout_ms * 1e6)

@@ -1,7 +1,7 @@
 """The few numbers that a client process and the harness share during a run.
 
 A small file, mapped by both sides, one a client. Every field is eight aligned bytes with one writer, so that no side
-ever waits for the other: a paused, killed or cut-off client, or a dead harness, blocks nobody. The history never
+ever waits for the other: a paused, killed or cut-off client, or a dead harness, blocks no process. The history never
 depends on it; it carries the agreed moments to the client, and signs of life to the progress line and to faults that
 aim at a client in a certain state.
 """
@@ -51,7 +51,7 @@ class Control:
         """A fresh block: no start agreed (0), a stop that never comes. Raises OSError, also without room for it."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
-            # Not ftruncate: on a full file system that makes a hole, and whoever writes into it dies of SIGBUS.
+            # Not ftruncate: on a full file system that makes a hole, and a process that writes into it dies of SIGBUS.
             os.posix_fallocate(fd, 0, _SIZE)
         finally:
             os.close(fd)

@@ -49,7 +49,7 @@ _NAMES_WITH_A_STACK: Final = re.compile(r"panic: |fatal error: |(Exception in th
 
 
 class UnknownOutcomeError(Exception):
-    """The adapter answered `info`: nobody can know whether it happened."""
+    """The adapter answered `info`: it is unknown whether it happened."""
 
 
 class AdapterAnswer(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ class _OfTask(threading.local):
 
 def _with_private_jvms(environment: Mapping[str, str]) -> dict[str, str]:
     """A JVM keeps a file in /tmp that is named after the number of its process. Each run counts from 1, so the JVMs of
-    runs side by side meet there; the second one says so on its standard output, where only answers may be."""
+    parallel runs meet there; the second one says so on its standard output, where only answers may be."""
     words = (environment.get(_JVM_OPTIONS, ""), "-XX:-UsePerfData")
     return {**environment, _JVM_OPTIONS: " ".join(filter(None, words))}
 
@@ -229,15 +229,15 @@ class ForeignLock:
         return self._decoded(line, f"answered {request['do']} with")
 
     def _check_silence(self) -> None:
-        """Raises BrokenEnvironmentError if the program has said something since its last answer: from then on nobody
-        can know which request an answer is for."""
+        """Raises BrokenEnvironmentError if the program has said something since its last answer: from then on it is
+        unknown which request an answer is for."""
         if not self._unread and self._readable.poll(0):
             self._unread = os.read(self._from_child, 65_536)
             if not self._unread:
                 raise self._ended()
         if self._unread:
             said = self._unread.decode(errors="replace").strip()[:_SHOWN_CHARACTERS]
-            raise self._broken(f"said {said!r} although nobody had asked; each request has one answer")
+            raise self._broken(f"said {said!r} without a request; each request has one answer")
 
     def _exchange_of_task(self, request: dict[str, object]) -> AdapterAnswer:
         mine = self._mine
@@ -247,7 +247,7 @@ class ForeignLock:
         self._send({**request, "task": mine.number})
         answer = self._answers[mine.number].get()
         if isinstance(answer, BrokenEnvironmentError):
-            self._answers[mine.number].put(answer)  # nobody reads any longer: every later request ends so, too
+            self._answers[mine.number].put(answer)  # no reader is left: every later request ends so, too
             raise answer
         return answer
 

@@ -1,4 +1,4 @@
-"""A client's heartbeat: a second thread that notices when the process did not run, whoever stopped it.
+"""A client's heartbeat: a second thread that notices when the process did not run, whatever stopped it.
 
 A stopped process (SIGSTOP, a frozen cgroup, a paused virtual machine) takes its timestamps late. The judge must know
 that, or it would blame the lock for it. The nemesis's own stops are on record. All others show here: a beat that comes
@@ -110,7 +110,7 @@ class Heartbeat:
                 log.beat(now_ns, waits)
 
     def _note(self, now_ns: int) -> None:
-        """Only what is on record counts as known: whoever sees the new time need not record the gap again."""
+        """Only what is on record counts as known: a thread that sees the new time need not record the gap again."""
         own_ns = self._own.look()
         waited_ns = sum(own_ns) + sum(self._of_others.look())
         is_late = now_ns - self._last_ns > _LATE_NS

@@ -49,7 +49,7 @@ def why_not_installed(lock: Manifest) -> str | None:
 
 
 def wrong_with(lock: Manifest) -> str | None:
-    """The same, and what is wrong with an installation that somebody changed."""
+    """The same, and what is wrong with an installation that was changed."""
     return why_not_installed(lock) or language_of(lock).flaw(lock, installed_folder(lock))
 
 

@@ -120,7 +120,7 @@ def name_of(folder: Path) -> str:
 
 
 def read_manifests(folders: Mapping[str, Path], languages: tuple[str, ...]) -> dict[str, Manifest]:
-    """The manifests in these folders, by name. `languages`: those that there are.
+    """The manifests in these folders, by name. `languages`: the known ones.
 
     Raises UsageError, in one line that names the file, for the first one that cannot be used.
     """
@@ -207,8 +207,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 @cache
 def _parsed(path: Path, _identity: tuple[int, int, int]) -> dict[str, Any]:
-    """Read once as long as the file stays as it is: a plan of many runs looks at all of them for each. Nobody changes
-    what it returns."""
+    """Read once as long as the file stays as it is: a plan of many runs looks at all of them for each. No process
+    changes what it returns."""
     try:
         return tomllib.loads(read_document(path).decode())
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""The resource of a run: a Redis with fsync=always that nobody else uses.
+"""The resource of a run: a Redis with fsync=always for this run alone.
 
 No client library here: every client process would import all of it before it can begin, and its handshakes and retries
 would only be switched off.
@@ -30,8 +30,8 @@ class RedisResource:
     """`workloads.resource.Resource` over one connection, for one thread.
 
     Every method but `warm_up` raises OSError if the resource cannot be reached or its connection breaks (TimeoutError
-    if it says nothing for `timeout_ms`), and `hiredis.ReplyError` if it answers with an error. After an OSError nobody
-    knows what it did. The next request dials again.
+    if it says nothing for `timeout_ms`), and `hiredis.ReplyError` if it answers with an error. After an OSError it
+    is unknown what it did. The next request dials again.
     """
 
     def __init__(self, host: str, port: int, password: str | None, timeout_ms: float) -> None:
@@ -113,7 +113,7 @@ class _Connection:
             raise
 
     def has_ended(self) -> bool:
-        """Whether it was closed while nothing was asked, or says what nobody asked for."""
+        """Whether it was closed while nothing was asked, or sends an unrequested reply."""
         return bool(self._arrived.poll(0))
 
     def ask(self, *words: str | int) -> object:

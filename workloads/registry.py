@@ -257,7 +257,7 @@ def _user_class(lock: str) -> LockFactory:
     top = module_name.partition(".")[0]
     own, found = Path(here, top), Path(getattr(sys.modules[top], "__file__", None) or here)
     if (own.is_dir() or own.with_suffix(".py").exists()) and not found.is_relative_to(here):
-        raise UsageError(f"--lock {lock}: {found} is a module {top!r}, too, and comes first; rename the one in {here}")
+        raise UsageError(f"--lock {lock}: {found} hides the module {top!r} in {here}; rename the latter")
     with user_code(f"--lock {lock}", f"--lock {lock} cannot be looked into"):
         return _checked_class(lock, module, class_name)
 

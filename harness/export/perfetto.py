@@ -4,7 +4,7 @@ Tracks, in groups: the phases of the `run`; the `faults`, by nemesis; the `clien
 section from its grant to its end around what was done in it; the `links`, with each request on its way to a node and
 each reply on its way back; the `nodes`, with their faults, what each was asked, and what it held of every key; the
 `overlaps`, by blame. An arrow leads from a request to what its node did, and from there to the reply. Perfetto nests
-the slices of one track, so those that only intersect are put on several tracks of the same name.
+the slices of one track, so slices that only intersect are put on several tracks of the same name.
 
 Times are µs since the first event. The format:
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
@@ -30,7 +30,7 @@ from harness.history.recorded import Recorded
 from harness.store.wire import Wire
 
 MOST_OVERLAPS: Final = 20_000
-"""A lock that excludes nobody makes every section overlap many; nobody looks at more pairs than this."""
+"""A lock that excludes no client makes every section overlap many; no reader looks at more pairs than this."""
 _TOLD: Final = ("value", "token", "validity_ms", "granted_ms", "error")
 """What is shown of an operation, where it has it."""
 Args = Mapping[str, object]

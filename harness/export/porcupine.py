@@ -1,9 +1,9 @@
 """Operations for Porcupine, a linearizability checker in Go: a JSON object a line, one for each key.
 
-Porcupine has no file format of its own. The objects are those that the Go program in tests/peers/porcupine reads; it is
-short, and a model of one's own reads them as easily. Times are nanoseconds since the start of the load, *doubled*, and
-the end of a section is half a tick (1) later: Porcupine takes a return and a call at the same time for concurrent, but
-sections include their ends.
+Porcupine has no file format of its own. The objects are the ones that the Go program in tests/peers/porcupine reads; it
+is short, and a model of one's own reads them as easily. Times are nanoseconds since the start of the load, *doubled*,
+and the end of a section is half a tick (1) later: Porcupine takes a return and a call at the same time for concurrent,
+but sections include their ends.
 """
 
 from __future__ import annotations

@@ -20,13 +20,14 @@ FOREVER_NS: Final = 2**62
 
 def longest_windows(faults: Iterable[FaultEvent]) -> list[tuple[FaultEvent, int, int]]:
     """Each injection with the longest time for which it may have been active: from the start of the call that injected
-    it to the end of the call that healed it. Ordered by start; one that somebody ended early has several windows."""
+    it to the end of the call that healed it. Ordered by start; one that was ended early from outside has several
+    windows."""
     found = [(event, event.began_ns, FOREVER_NS if end is None else end.done_ns) for event, end in _with_ends(faults)]
     return sorted(found, key=lambda window: window[1])
 
 
 def _with_ends(events: Iterable[FaultEvent]) -> Iterator[tuple[FaultEvent, FaultEvent | None]]:
-    """Each injection and what ended it, None if nothing did. A fault that somebody ended early for some of the names
+    """Each injection and what ended it, None if nothing did. A fault that was ended early for some of the names
     that it hit is in two parts: these names, and the rest."""
     injected: list[FaultEvent] = []
     healed: dict[str, FaultEvent] = {}
@@ -143,7 +144,7 @@ def reach(
 @dataclass(frozen=True, slots=True)
 class Window:
     """One injected fault. It was certainly active from `from_ns` to `to_ns` (CLOCK_MONOTONIC); at no time if they are
-    equal, because nobody saw it before it was over.
+    equal, because it was not seen before it was over.
 
     `to_ns`: None if no healing was recorded. `took`: the probe saw that it took effect. `gone`: the probe saw it
     healed; None if there was no probe. `event`: the record of the injection, with the names that it hit.
@@ -158,7 +159,7 @@ class Window:
 
 
 def windows(events: Iterable[FaultEvent]) -> tuple[Window, ...]:
-    """The injected faults, ordered by start. A healing without an injection is left out; a fault that somebody ended
+    """The injected faults, ordered by start. A healing without an injection is left out; a fault that was ended
     early for some of the names that it hit has a window for these, too."""
     found = [
         Window(

@@ -81,8 +81,8 @@ def _in_words(gap: Gap) -> tuple[str, str]:
     if gap.pid is not None:
         return "stood still", "the kernel showed it as frozen, or waiting for a disk"
     if _is_starvation(gap):
-        return "was not scheduled", "its heartbeat waited for a processor"
-    return "stood still", "its heartbeat stood still, for longer than it waited for a processor"
+        return "was not scheduled", "its heartbeat was starved of CPU"
+    return "stood still", "its heartbeat stood still, for longer than CPU starvation explains"
 
 
 def _is_starvation(gap: Gap) -> bool:

@@ -1,4 +1,4 @@
-"""How late processes woke up during a run, from the beats of their hearts.
+"""The scheduling delay of processes during a run, from their heartbeats.
 
 A client that a planned fault had stopped is not late: the time of such a fault is left out.
 """

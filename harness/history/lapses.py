@@ -1,4 +1,4 @@
-"""When a client certainly had no lease in the middle of its section: the old one had expired under every reading, and
+"""Gaps in a client's lease during its section: the old one had expired under every reading, and
 the extension that came after it had not yet been computed."""
 
 from __future__ import annotations

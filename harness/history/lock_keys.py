@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def lock_keys(run: Recorded, ledger: Ledger) -> set[str]:
-    """The names on the nodes of the keys that clients ask for: their own names; those that acquires set and releases
+    """The names on the nodes of the keys that clients ask for: their own names; the ones that acquires set and releases
     delete; or the only one that acquires set, if it has the name in it."""
     asked = {str(key) for key in run.ops["key"].unique()}
     rows = ledger.rows

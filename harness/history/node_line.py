@@ -43,7 +43,7 @@ class NodeLine:
 
     every: list[Own]
     of_section: dict[int, list[int]]
-    """The places of those that were set for each section."""
+    """The places of the values that were set for each section."""
     unread: list[Own]
     """Those whose value was gone before it could be read."""
     client: list[str | None]

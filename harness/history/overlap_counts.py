@@ -1,9 +1,9 @@
 """Exact counts of overlapping pairs of sections, by blame, without listing them; also the first pairs and the longest.
 
-A lock that excludes nobody produces quadratically many pairs, so pairs are counted by sorting. Order the sections of a
-key by start. The sections before j whose window is still open when j starts are all sections before j minus those whose
-window has ended, so it is enough to know how far each window reaches (`harness.history.reaches`). This is done for
-three windows: the section itself, the possible one and the certain one. So every section gets the number of earlier
+A lock that excludes no client produces quadratically many pairs, so pairs are counted by sorting. Order the sections of
+a key by start. The sections before j whose window is still open when j starts are all sections before j minus those
+whose window has ended, so it is enough to know how far each window reaches (`harness.history.reaches`). This is done
+for three windows: the section itself, the possible one and the certain one. So every section gets the number of earlier
 sections that overlap it in each window, and
 
     lock = certain    undecided = possible - certain    client = section - possible

@@ -31,7 +31,7 @@ BLAMES: Final[tuple[OverlapBlame, ...]] = ("lock", "client", "undecided")
 NO_OVERLAP: Final = -1
 
 MOST_PAIRS: Final = 5_000_000
-"""The maximum number of pairs to list. A lock that excludes nobody produces quadratically many."""
+"""The maximum number of pairs to list. A lock that excludes no client produces quadratically many."""
 
 _CHUNK: Final = 1_000_000
 
@@ -48,7 +48,7 @@ class Windows:
     certain_until: Ints
     possible_until: Ints
     lapsed: tuple[Ints, Ints] | None = None
-    """From when to when no lease was left; None if nobody's lapsed."""
+    """From when to when no lease was left; None if none lapsed."""
 
     @classmethod
     def of(cls, sections: pd.DataFrame, rows: Ints) -> Windows:

@@ -167,7 +167,7 @@ def _leased(ops: pd.DataFrame, ids: _Ids, at: Ints, sections: Codes, faults: Seq
     if not len(lapses.rows):
         return columns
     lapsed_from, lapsed_to = lapses.longest_of(of_lease, sections.astype(np.int64))
-    # Who was told meanwhile that the lock is still held had a lease.
+    # A client that was told meanwhile that it still holds the lock had a lease.
     has_none = earliest == told
     return columns | dict(zip(_LAPSED, (lapsed_from * has_none, lapsed_to * has_none), strict=True))
 

@@ -1,4 +1,4 @@
-"""When a node certainly did nothing: a fault had taken it down, or stopped it. What nobody saw then did not happen.
+"""Intervals in which a fault is known to have stopped a node or taken it down, so an unobserved change is impossible.
 
 What was only noticed is not certain: a server that does not answer may be at work. Nor is a fault that was never seen
 to be healed: what failed to heal it may have started the node.
@@ -50,7 +50,7 @@ class Standstills:
 
 
 class _Changes:
-    """When faults were injected on one node, healed, or undone by somebody else."""
+    """When faults were injected on one node, healed, or undone from outside."""
 
     def __init__(self, events: Iterable[FaultEvent]) -> None:
         in_order = sorted((event.done_ns, event.began_ns) for event in events)

@@ -1,4 +1,4 @@
-"""What the witness saw of tries that let nobody in, while the lock was free.
+"""What the witness saw of failed attempts, while the lock was free.
 
 Each try sets its value on the nodes that are free, and takes it back where it was refused. So the nodes show whether a
 try had a majority, whether the keys of tries stayed when these were over, and where none was ever set.
@@ -68,7 +68,7 @@ class VainTries:
             since_ns,
             until_ns,
             rows,
-            # Nobody is inside, so a key of a former section has no owner.
+            # No client is inside, so a key of a former section has no owner.
             [row.from_max_ns if row.section >= 0 else row.done_ns for row in rows],
             frozenset(node for node, for_ns in in_sight.items() if for_ns > MOST * (until_ns - since_ns)),
             any(since_ns <= row.from_min_ns and row.from_max_ns <= until_ns for _, row in every),

@@ -35,7 +35,7 @@ class Wait(NamedTuple):
 
 
 def recorded_waits(run: Recorded, least_ns: int) -> pd.DataFrame:
-    """Those that lasted that long and are over: client, key, since when, until when; in the order of `ops`."""
+    """The waits that lasted that long and are over: client, key, since when, until when; in the order of `ops`."""
     return pd.concat([_of_lives(ops, least_ns) for ops in by_lives(run.ops)]).sort_index()
 
 
@@ -51,7 +51,7 @@ def _of_lives(ops: pd.DataFrame, least_ns: int) -> pd.DataFrame:
 
 
 def all_waits(run: Recorded, links: Links, least_ns: int) -> Iterator[Wait]:
-    """Those that lasted that long, also those that never ended."""
+    """The waits that lasted that long, also the ones that never ended."""
     for client, key, since, until in rows_of(recorded_waits(run, least_ns), "client", "key", "since", "until"):
         yield Wait(str(client), str(key), since, until)
     for end in run.ends:

@@ -14,7 +14,7 @@ Whole = npt.NDArray[np.integer[Any]]
 
 def squeezed(values: Whole) -> Ints:
     """The same numbers closer together, none of them more than twice their count from 0: their order stays, 0 stays 0,
-    and exactly those that were one apart are one apart."""
+    and exactly the ones that were one apart are one apart."""
     distinct, which = np.unique(np.append(values, 0), return_inverse=True)
     steps = np.where(distinct[1:] - 1 == distinct[:-1], 1, 2)
     place = np.append(0, np.cumsum(steps))

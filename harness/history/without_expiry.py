@@ -1,6 +1,6 @@
 """Locks whose keys have no time to live.
 
-Some keep the expiry in the value, and whoever comes after it sets its own: what a dead client left harms nobody. Others
+Some keep the expiry in the value, and the next client sets its own: what a dead client left does no harm. Others
 have no expiry at all, and what a dead client left keeps everybody out for good. The key alone does not tell them apart,
 but those who come later do: with the first kind, their tries replace the key on each node that they reach.
 """
@@ -61,7 +61,7 @@ def _refused(run: Recorded, key: str) -> Iterator[_Try]:
 
 
 def _nodes(left: Sequence[Leftover], from_ns: int, to_ns: int) -> set[str]:
-    """Those that had a leftover all this time."""
+    """The keys that had a leftover all this time."""
     return {one.node for one in left if one.from_ns <= from_ns and to_ns <= one.to_ns}
 
 

@@ -1,4 +1,4 @@
-"""A thread that works while something else goes on."""
+"""Run a function in a background thread for the length of a `with` block."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class ClientSlot:
     """One client name and the process that lives in it now; implements `nemesis.base.Client`.
 
     A killed client may be restarted: another life in the same slot, with the same links and its own log. Faults kill
-    and restart it in threads of their own, one verb at a time, so that nobody takes it for one that died by itself.
+    and restart it in threads of their own, one verb at a time, so that it is not taken for one that died by itself.
     What it says of itself may be read by any thread at any time.
     """
 
@@ -259,7 +259,7 @@ class ClientSlot:
         self._clock.set(setting)
 
     def clock_ahead_ms(self, timeout_ms: float = 1_000) -> ClockAhead | None:
-        """Nobody waits for the client, so `timeout_ms` does not matter."""
+        """The client is not waited for, so `timeout_ms` does not matter."""
         try:
             return None if self._clock is None else self._clock.ahead(process.pid for process in self._group())
         except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):  # one has ended just now
@@ -303,7 +303,7 @@ class ClientSlot:
 
     def _end(self, how: str) -> None:
         """Make sure that the whole group is gone, and record when and how. Its control blocks are not closed: another
-        thread may be reading them, and they are unmapped when nobody does any more."""
+        thread may be reading them, and they are unmapped when none does any more."""
         process, controls = self._process, self._controls
         assert process is not None
         self._signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Modules that are imported while something else goes on, so that nobody waits for them later."""
+"""Import modules in a background thread, so that no later step waits for them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Said(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The run broke off with this error; nothing follows. `kind`: the branch of `fencepost.errors`."""
+    """The run was aborted by this error; nothing follows. `kind`: the branch of `fencepost.errors`."""
 
     kind: Literal["usage", "environment", "internal"]
     text: str

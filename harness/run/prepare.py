@@ -49,7 +49,7 @@ def prepare(config: RunConfig) -> Prepared:
     """Check the rest of the configuration of a random run and find the programs. Raises UsageError or
     BrokenEnvironmentError; nothing has been started by then."""
     if config.replication == "manual":
-        raise UsageError("--replication manual is for scripts, because nobody else promotes a replica; write sentinel")
+        raise UsageError("--replication manual is for scripts, because nothing else promotes a replica; write sentinel")
     config = on_its_server(config)
     check_input(config)
     spec = parse_spec(config.nemesis)
@@ -191,7 +191,7 @@ def remove_leftovers(out: Console, parent: Path | None = None) -> Swept:
     """Sweep what dead runs left behind, and say what that was. `parent`: where their state folders are; by default
     where this user's runs with this TMPDIR have theirs.
 
-    What cannot be removed is said too, and stops nobody: no run shares anything with it.
+    What cannot be removed is said too, and stops no run: no run shares anything with it.
     """
     swept = sweep(sweepers(parent), parent=parent)
     for run in swept.runs:

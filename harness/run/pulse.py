@@ -37,7 +37,7 @@ def pulse(log: Path) -> Iterator[None]:
 
 
 class ThreadWaits:
-    """How long each thread of this process waited for a processor, those that have ended included."""
+    """How long each thread of this process waited for a processor, ended ones included."""
 
     def __init__(self) -> None:
         self._waits_ns: dict[str, int] = {}

@@ -33,7 +33,7 @@ def _redact(log: Path, secrets: list[str]) -> None:
             said = bytes(text)
         for secret in secrets:
             said = hidden(said, secret)
-        # In place, because whoever wrote it may still have it open.
+        # In place, because its writer may still have it open.
         file.seek(0)
         file.write(said)
         file.truncate()

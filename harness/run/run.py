@@ -53,7 +53,7 @@ _NO_ANSWER = (OSError, hiredis.ReplyError)
 """How a request to the resource fails."""
 _HEAL_WITHIN_NS = 12_000_000_000
 """How long it may take to heal everything and to see that it is healed. A proxy that hundreds of clients keep busy may
-not do it; then the run ends all the same, and nobody knows what a recovery would have shown."""
+not do it; then the run ends all the same, and it is unknown what a recovery would have shown."""
 _NEEDED = {PROXY: "Toxiproxy", RESOURCE: "the resource"}
 """What a run cannot go on without."""
 
@@ -293,7 +293,7 @@ class ActiveRun:
         return self._patience.is_over() or monotonic_ns() > self._heal_by_ns
 
     def _end_clients(self, timeline: Timeline, problems: _Problems) -> None:
-        """Ask every client to end; cut off those that do not come back in time. One that died is a problem."""
+        """Ask every client to end; cut off the ones that do not come back in time. One that died is a problem."""
         config = self.config
         timeline.stop_ns = monotonic_ns()
         for slot in self.slots.values():

@@ -53,10 +53,10 @@ def perform(
 
 
 class Sparing:
-    """Asks now and then whether the run has shown enough, and spends little time on it.
+    """Asks periodically whether the run has shown enough, and spends little time on it.
 
     The record is always a moment behind: a fault that has just begun is not in it yet, and what it did looks like
-    nobody's doing. So the answer must be yes twice in a row.
+    an unexplained failure. So the answer must be yes twice in a row.
     """
 
     def __init__(self, enough: Enough) -> None:

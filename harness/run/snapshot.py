@@ -23,7 +23,7 @@ class Snapshot:
 
 
 class Display(Protocol):
-    """Whoever shows a run while it is on; the run is handed one and knows no more of it."""
+    """A view of a run while it is on; the run is handed one and knows no more of it."""
 
     def update(self, now: Snapshot) -> None:
         """Take the newest snapshot. Called many times per second, so it returns immediately."""

@@ -1,6 +1,6 @@
 """Watches everything that should work while a run is on, and notices within a second what fails without the nemesis: a
-node that ends or stalls, the resource, the proxy, a client that stands still; and a pause or an outage that somebody
-undid.
+node that ends or stalls, the resource, the proxy, a client that stands still; and a pause or an outage
+that was ended from outside.
 
 Each part says itself how it is (`cluster.base.Part`), because it knows what was made of it. Whatever is noticed comes
 with two times: the part was still as wanted at the first, and no longer at the second.

@@ -5,7 +5,7 @@ with `none` not at all.
 
 A check-and-set needs no order, so it works with locks that grant no token: a client that comes in leaves the unique
 value of its lease in the resource, and its write is accepted only while that value is still there (Sanfilippo, "Is
-Redlock safe?", 2016). Whoever comes in later replaces it, so a late write is refused.
+Redlock safe?", 2016). A later client replaces it, so a late write is refused.
 
 The resource numbers all reads, and a client writes the number of its read. So no value is written twice, and an
 accepted write shows what it builds on.

@@ -1,4 +1,4 @@
-"""A control, broken on purpose: Redlock that extends the key by its name, whoever has it by then."""
+"""A control, broken on purpose: Redlock that extends the key by its name, whichever client has it by then."""
 
 from __future__ import annotations
 

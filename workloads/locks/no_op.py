@@ -9,7 +9,7 @@ from workloads.base import Lease, LockSettings, NodeAddress
 
 
 class NoOp:
-    """Excludes nobody."""
+    """Excludes no client."""
 
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         del nodes, settings

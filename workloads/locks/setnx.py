@@ -1,6 +1,6 @@
-"""SETNX on the first node only, without an expiry: whoever set the key holds the lock until it deletes the key.
+"""SETNX on the first node only, without an expiry: the client that set the key holds the lock until it deletes the key.
 
-If the holder dies, nobody else ever gets the lock. The release compares the value, like `set-nx-px`.
+If the holder dies, no other client ever gets the lock. The release compares the value, like `set-nx-px`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from workloads.connection import Reply, pack
 from workloads.locks.set_nx_px import SetNxPx
 
 FOREVER_MS: Final = 365 * 86_400_000
-"""A lease must have an end; nobody waits for this one."""
+"""A lease must have an end; no client waits for this one."""
 
 
 class SetNx(SetNxPx):

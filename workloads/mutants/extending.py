@@ -123,7 +123,7 @@ class ProlongsAnothersKey(Redlock):
     cause="overwritten",
 )
 class ExtendsByOverwriting(Redlock):
-    """On the nodes that it had lost, it takes the key from whoever has got it in the meantime."""
+    """On the nodes that it had lost, it takes the key from the client that has got it in the meantime."""
 
     def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
         return pack("EVAL", SET_IF_THERE, 1, key, value, ttl_ms)

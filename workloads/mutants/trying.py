@@ -22,7 +22,7 @@ return redis.call("set",KEYS[1],ARGV[1],"nx","px",ARGV[2])"""
     cause="absent node",
 )
 class WaitsForEveryNode(Redlock):
-    """While one node is down or hung, nobody gets in."""
+    """While one node is down or hung, no client gets in."""
 
     def quorum(self) -> int:
         return len(self._pool)
