@@ -383,7 +383,7 @@ def test_clients_and_nodes_are_paused_and_resumed(fake: FakeWorld) -> None:
     assert impact == Impact(paused_clients=("c1",), nodes=("n1", "n2"))
     evidence = fault.probe(fake.world, impact)
     assert evidence.holds
-    assert evidence.seen == "c1 stopped, nobody inside; n1,n2 silent"
+    assert evidence.seen == "c1 stopped, none inside; n1,n2 silent"
     healed = fault.heal(fake.world, "f1", impact)
     assert healed.holds
     assert healed.seen == "c1 running; n1,n2 answering"
