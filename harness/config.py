@@ -247,7 +247,7 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     ] = "on"
     wire: Annotated[
         Literal["on", "off"],
-        Option("--wire", "whether what goes over the links is recorded, request by request", "cluster"),
+        Option("--wire", "whether the requests over the links are recorded", "cluster"),
     ] = "on"
 
     def check(self) -> None:
