@@ -159,7 +159,7 @@ def hidden(findings: Sequence[Finding], require: str) -> tuple[Finding, ...]:
 
 
 def breaking(verdict: Verdict) -> tuple[Finding, ...]:
-    """The findings that make it a violation of what was required; the lock's before everybody else's."""
+    """The findings that make it a violation of what was required; the lock's before all others."""
     return tuple(f for f in ordered(verdict) if f.decides(verdict.require))
 
 

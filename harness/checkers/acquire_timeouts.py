@@ -3,7 +3,7 @@
 A lock may declare how long its acquire takes at most (`acquire_limit_ms` in its description of itself); then that is
 the limit. Otherwise the limit is the TTL, because a lease that takes longer to get than it lasts is worth nothing. Time
 for which the client was stopped does not count: the record says what was stopped, and when. Nor does time for which it
-can have waited for a processor: of each second it is on record how long that was, but not when.
+can have been starved of CPU: of each second it is on record how long that was, but not when.
 
 A call that is still under way when the harness gives up waiting for its client, seconds after everything was healed,
 has no limit at all.
@@ -34,7 +34,7 @@ from harness.verdict import Answer, Finding
 SLACK_MS: Final = 250
 """This much is not held against the lock. A call passes two processes, the client's and perhaps one of the lock's own.
 The record shows that one of them stood still only from 100 ms on (`harness.history.gaps`), and of the second one not
-how long it waited for a processor. It is the same for every TTL, because it is a property of the machine."""
+even its CPU starvation. It is the same for every TTL, because it is a property of the machine."""
 
 
 class Figures(KeyFigures, frozen=True):
@@ -146,7 +146,7 @@ def _unending(run: Recorded, ends: Sequence[ClientEnd]) -> Finding:
 
 
 def stood_still_ns(calls: pd.DataFrame, run: Recorded) -> Ints:
-    """For each call, how long its client can have been stopped, or kept waiting for a processor, during it."""
+    """For each call, how long its client can have been stopped, or starved of CPU, during it."""
     stood = np.zeros(len(calls), np.int64)
     invoke, complete = (calls[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     pauses = pause_windows(run.faults)
@@ -174,7 +174,7 @@ def _waits(run: Recorded) -> dict[str, Ints]:
 
 
 def _waited(invoke: Ints, complete: Ints, waits: Ints) -> Ints:
-    """For how much of each call its client can have waited for a processor. A client that is killed takes the record of
+    """For how much of each call its client can have been starved of CPU. A client that is killed takes the record of
     its last second along, so it can have waited for all of a time without a record."""
     waited = complete - invoke
     waits = waits[np.argsort(waits[:, 0])]

@@ -85,7 +85,7 @@ class Figures(CheckerFigures, frozen=True):
 
     @property
     def have_blame(self) -> bool:
-        """Whether there is anything to blame anybody for."""
+        """Whether there is anything to blame."""
         return self.overlapping_pairs > 0
 
     @property

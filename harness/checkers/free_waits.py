@@ -141,7 +141,7 @@ def silences(
 
 
 def ran_ns(run: Recorded, client: str, since_ns: int, until_ns: int) -> int:
-    """For how much of this time the client was not stopped, nor kept waiting for a processor."""
+    """For how much of this time the client was not stopped, nor starved of CPU."""
     one = pd.DataFrame({"client": [client], "invoke_ns": [since_ns], "complete_ns": [until_ns]})
     return until_ns - since_ns - int(stood_still_ns(one, run)[0])
 

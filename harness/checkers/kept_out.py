@@ -1,4 +1,4 @@
-"""Was anybody kept out for long although the lock could have let them in?
+"""Were clients kept out for long although the lock could have let one in?
 
 A client that tries without success is no finding while another client is inside or may be, and while it may not
 reach a majority of the nodes. But a lock is there to be acquired:
@@ -9,11 +9,11 @@ reach a majority of the nodes. But a lock is there to be acquired:
 - `starved-client`: a client tried in vain for `STARVED_TTLS` lease times, and others got in so often that chance does
   not explain it.
 
-A gap is the lock's fault if the record says what kept everybody out: a node was out of reach for most of it (the lock
+A gap is the lock's fault if the record says what kept all clients out: a node was out of reach for most of it (the lock
 fails because one node does), keys were stuck on too many nodes, or votes were split. Otherwise it is not known whether
 the requests arrived, and the gap is undecided. So it is if a clock was wrong, because keys may live longer then, and if
-more than `CROWD` clients run: then slow answers and split votes can keep everybody out for long. This costs time and no
-safety.
+more than `CROWD` clients run: then slow answers and split votes can keep all clients out for long. This costs time and
+no safety.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
 
 
 def _taken(run: Recorded, key: str, deaf: Iterable[tuple[int, int]]) -> tuple[Ints, list[tuple[int, int]]]:
-    """When sections of the key began, and when anybody was inside or may have held the lock, or took the keys without
+    """When sections of the key began, and when a client was inside or may have held the lock, or took the keys without
     knowing."""
     own = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
     start = own["start_ns"].to_numpy(np.int64)

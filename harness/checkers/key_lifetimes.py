@@ -2,9 +2,9 @@
 
 What a client was told is the earliest end of its lease: no reading of the record makes it shorter. What the nodes were
 told is seen by the witness: it reads each key's time to live as soon as it is set. If so many keys expire before the
-lease ends that no majority is left, the lock promised what it had not asked for, whether or not anybody was inside for
-that long. That finds locks that miscount when they asked, that ask for less than they were told to, or that go on
-counting from a renewal that did not take place.
+lease ends that no majority is left, the lock promised what it had not asked for, whether or not another client was
+inside for that long. That finds locks that miscount when they asked, that ask for less than they were told to, or that
+go on counting from a renewal that did not take place.
 
 A node that was out of sight for any part of the section, and a time to live that could not be read, may be anything.
 """

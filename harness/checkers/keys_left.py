@@ -1,7 +1,7 @@
 """Did the lock leave keys on nodes that it could have freed?
 
 A release deletes the key on every node; an attempt that is refused deletes it where it was granted. A key that
-stays is one node less for everybody until it expires, even while a majority of the others is free.
+stays is one node less for all clients until it expires, even while a majority of the others is free.
 
 A key that the lock hands to the same client again (`harness.history.handed_on`) stayed until then, and no longer.
 

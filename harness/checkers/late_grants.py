@@ -2,7 +2,7 @@
 
 A lease that is over when its holder learns of it is worth nothing: the holder enters a section without protection.
 If the client was stopped meanwhile, the lock is not to blame. Otherwise acquire should have failed, whether or not
-anybody else was inside. Two things show that nothing was left, and one is enough:
+another client was inside. Two things show that nothing was left, and one is enough:
 
 - the lease's own deadline, in the latest reading of the record;
 - the keys: they had certainly expired on so many nodes that no majority was left, whether or not so many ever had them
@@ -10,7 +10,7 @@ anybody else was inside. Two things show that nothing was left, and one is enoug
   say yes and tell no time.
 
 The yes counts as late only if it came so much later that no process can have stood still for that long unnoticed, and
-the time for which the client was stopped is taken off: a process that is ready to run may have to wait for a processor.
+the time for which the client was stopped is taken off: a process that is ready to run may be starved of CPU.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Three more things follow with certainty from what the lock itself reports:
   no requirement.
 - An extension must be granted within the validity that it extends ("Distributed Locks with Redis"): after that,
   another client may have held the lock in between. The nodes say whether that was possible: it breaks the lease if for
-  some time no majority of them held the client's value, and does no harm that anybody knows of otherwise.
+  some time no majority of them held the client's value, and does no known harm otherwise.
 """
 
 from __future__ import annotations

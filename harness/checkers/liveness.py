@@ -1,4 +1,4 @@
-"""Does the lock become available again, soon, and for everybody?
+"""Does the lock become available again, soon, and for all clients?
 
 A time without a grant counts against the lock only while some working client certainly could reach a majority
 (`harness.history.fault_windows.majority_windows`). What is found here breaks only `liveness`.

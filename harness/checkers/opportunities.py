@@ -23,9 +23,9 @@ _HUNT: Final = "hunt"
 
 
 class Figures(CheckerFigures, frozen=True):
-    """`crashes`: times at which nodes went down, in whatever way; `opportunities`: those with a key at stake.
+    """`crashes`: times at which nodes went down, in whatever way; `opportunities`: the ones that hit a held key.
     `violations`: crashes after which a client was let in although others held the lock, by the lock's fault;
-    `violated_opportunities`: those among the opportunities, for a key that was at stake. `first_violation_ms`: when the
+    `violated_opportunities`: the opportunities among them, for a key that was hit. `first_violation_ms`: when the
     first overlap by the lock's fault began; None if there was none."""
 
     crashes: int
@@ -40,7 +40,7 @@ class Figures(CheckerFigures, frozen=True):
         per_crash = out_of(self.violations, self.crashes, "crash", "crashes")
         first = self.first_violation_ms
         after = "" if first is None else f"; the first after {milliseconds(first)}"
-        yield Row("at stake", f"violations at {per_opportunity} and after {per_crash}{after}", order=30)
+        yield Row("exposure", f"violations at {per_opportunity} and after {per_crash}{after}", order=30)
 
     def tiles(self) -> Iterator[Tile]:
         violated = self.violated_opportunities

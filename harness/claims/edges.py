@@ -74,7 +74,8 @@ def points_of(edge: Edge, *, coarse: bool) -> Sequence[float]:
 
 
 def seen_of(edge: Edge, lines: Sequence[RunLine], runs: int, *, coarse: bool) -> Seen:
-    """`lines`: of all cells. `runs`: how many each point gets. A run that broke off, or is unknown, counts nothing."""
+    """`lines`: of all cells. `runs`: how many each point gets. A run that was aborted, or is unknown, counts
+    nothing."""
     counts, missing = {}, 0
     for point in points_of(edge, coarse=coarse):
         finished = [line for line in lines if line.cell == edge.cell(point) and line.error is None]

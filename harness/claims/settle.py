@@ -93,7 +93,7 @@ def settle(claim: Claim, tried: Sequence[Tried], edge: Seen | None = None) -> Se
 
 
 def tried_of(trial: Trial, expects: str, planned: int, lines: Sequence[RunLine], cannot: str = "") -> Tried:
-    """Count the runs of a trial. `lines`: of all cells; runs that broke off do not count."""
+    """Count the runs of a trial. `lines`: of all cells; aborted runs do not count."""
     finished = [line for line in lines if line.cell == trial.script and line.error is None]
     load = LOADS.get(trial.script)
     counts = Counter(line.outcome if load is None else outcome_of(load, line, lines) for line in finished)

@@ -388,7 +388,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     Claim(
         name="extension-forever",
         sources=("analysis",),
-        gist="A holder that may extend its lock without a limit can keep everybody else out.",
+        gist="A holder that may extend its lock without a limit can keep all other clients out.",
         says="can",
         trials=(Trial("extended-in-time"), Trial("never-extended", "control")),
         prediction="confirmed",

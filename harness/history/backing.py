@@ -231,7 +231,7 @@ class Backing:
         # What lasts until then had come too late.
         own = [one for one in line.own(section, self.process[section], asked, at_ns) if one.to_max_ns < at_ns]
         if not own:
-            # What it held may have been lost with the node before anybody saw it, or gone before it could be read.
+            # What it held may have been lost with the node before it was seen, or gone before it could be read.
             if any(asked <= lost < at_ns for _, lost, _ in self._windows(node)):
                 return "lost by the node"
             if self._blind(node, section, asked, at_ns):

@@ -174,7 +174,8 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
 
 
 def _is_same(holding: _HoldingRow | None, event: KeyEvent) -> bool:
-    """Whether a SET wrote the value that was there: some locks extend so, and the key was never anybody else's."""
+    """Whether a SET wrote the value that was there: some locks extend so, and the key never belonged to another
+    client."""
     return holding is not None and event.value is not None and holding.row[2] == event.value
 
 

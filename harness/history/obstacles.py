@@ -1,4 +1,4 @@
-"""What kept everybody out of a lock that was free, as far as the record shows.
+"""What kept all clients out of a lock that was free, as far as the record shows.
 
 A node that is not there is no excuse, for the others are a majority; but what the witness saw on the others may say
 more. In this order:

@@ -2,7 +2,7 @@
 
 The proxy says when a request came to it. It may have left its client earlier: by as long as processes may stand still
 unnoticed, while a fault keeps the proxy from reading the link, or while the proxy itself stands still. And what a
-thread had begun before the end may come after it: the client was stopped in between, or in the middle of a round over
+thread had begun before the end may come after it: the client was stopped in between, or during a round over
 all nodes.
 """
 

@@ -1,8 +1,8 @@
 """Locks whose keys have no time to live.
 
 Some keep the expiry in the value, and the next client sets its own: what a dead client left does no harm. Others
-have no expiry at all, and what a dead client left keeps everybody out for good. The key alone does not tell them apart,
-but those who come later do: with the first kind, their tries replace the key on each node that they reach.
+have no expiry at all, and what a dead client left keeps all clients out for good. The key alone does not tell them
+apart, but those who come later do: with the first kind, their tries replace the key on each node that they reach.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.errors import UsageError
 from fencepost.text import plural
-from harness.history.parts_that_fail import IN_WORDS, Part
+from harness.history.parts_that_fail import AT_FAULT, Part
 from harness.verdict import F, Verdict
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ def overlaps_blamed_on(blame: OverlapBlame) -> Expectation:
 
 def failed_by(part: Part) -> Expectation:
     """The nodes show that this part of the lock failed in an overlap."""
-    return Expectation(IN_WORDS[part], lambda verdict: (_exclusion(verdict).lock_by_part or {}).get(part, 0) > 0)
+    return Expectation(
+        f"an overlap, {AT_FAULT[part]}", lambda verdict: (_exclusion(verdict).lock_by_part or {}).get(part, 0) > 0
+    )
 
 
 def no_overlaps_blamed_on(blame: OverlapBlame) -> Expectation:

@@ -30,7 +30,7 @@ def test_without_persistence_it_finds_the_violation_within_seconds_and_what_it_p
 ) -> None:
     code, said, run = caught(tmp_path / "hunt", hunt("--nemesis", "hunt", "--duration", "4s"))
     assert code == 1, said
-    assert "at stake" in said
+    assert "exposure" in said
     found = run.verdict.figures["opportunities"]
     assert 0 < found.violated_opportunities <= found.opportunities <= found.crashes
     assert 0 < found.first_violation_ms < 5_000, "what began before the end of the load"

@@ -1,7 +1,7 @@
 """A node's wall clock steps or drifts while it holds a key: what does the lock still hold?
 
 The lock is held on n1, n2 and n3. A clock steps ahead by more than the TTL, and another client asks n3, n4 and n5.
-A client's clock may step too: back by more than the TTL, in the middle of an acquire.
+A client's clock may step too: back by more than the TTL, during an acquire.
 """
 
 from __future__ import annotations

@@ -59,11 +59,11 @@ def crash_with_more_held(stage: Stage, *held: str) -> None:
 
 @experiment(persistence="none", expect=no_overlaps() & sections(2))
 def crash_with_five_keys_held(stage: Stage) -> None:
-    """If all five nodes hold the lock, one that forgets it leaves four that refuse everybody else."""
+    """If all five nodes hold the lock, one that forgets it leaves four that refuse all other clients."""
     crash_with_more_held(stage, *stage.node_names)
 
 
 @experiment(persistence="none", expect=no_overlaps() & sections(2))
 def crash_with_four_keys_held(stage: Stage) -> None:
-    """If four nodes hold the lock, one that forgets it leaves a majority that refuses everybody else."""
+    """If four nodes hold the lock, one that forgets it leaves a majority that refuses all other clients."""
     crash_with_more_held(stage, "n1", "n2", "n3", "n4")
