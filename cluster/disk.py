@@ -92,7 +92,9 @@ class Disk:
         except OSError as error:
             if error.errno == errno.EIO:
                 return
-            raise BrokenEnvironmentError(f"the disk of {self.name} fails, but not as without power: {error}") from error
+            raise BrokenEnvironmentError(
+                f"the disk of {self.name} fails, but not as in a power cut: {error}"
+            ) from error
         raise BrokenEnvironmentError(f"the disk of {self.name} still takes writes after its power was cut")
 
     def restore(self) -> None:

@@ -200,7 +200,7 @@ class ToxicLink:
             raise answer
         if answer != plan.state:
             raise BrokenEnvironmentError(
-                f"link {self._client} to {self._node} reads back as {answer}, wanted was {plan.state}"
+                f"link {self._client} to {self._node} reads back as {answer} instead of {plan.state}"
             )
         if has_retired(answer):
             self._settled_at_s = monotonic() + _SETTLED_S

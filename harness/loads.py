@@ -41,7 +41,7 @@ class _Draw:
         return Hold("uniform", *(round(end * self.config.ttl_ms, 1) for end in (low, high)))
 
     def mostly_short(self, mean: float) -> Hold:
-        """Many short times, and a long one now and then."""
+        """Many short times, and occasionally a long one."""
         return Hold("exponential", *(round(mean * self.config.ttl_ms, 1),) * 2)
 
     def clients(self, most: int) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ class Pause(TargetFields, frozen=True):
             case "inside":
                 return "pause a client inside a section"
             case _ if self.at == "held-by-majority":
-                return "pause a client that is not told yet that a majority holds its value"
+                return "pause a client before it learns that a majority holds its value"
             case step:
                 return f"pause a client that is {step}"
 

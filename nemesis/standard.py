@@ -6,13 +6,13 @@ that is rare in a plain `partition` or `latency`, because it needs one kind, one
 row of its own here.
 
 Storms, flurries and still times take turns. In a storm three lanes play in parallel. A lock that no client can acquire
-shows nothing, so what keeps everybody out seldom comes there, and lasts for little longer than a lease. In a flurry
-links fail for a fraction of a lease and work again, over and over: a call that began under one set of faults goes on
-under another, so that its tries, and the nodes, see different parts of the truth. In a still time one thing is wrong
-for several TTLs, and nothing else changes: what a lock left behind shows only when nothing else can be the reason. (Of
-one node or two, none can be spared for so long; there the rest of a still time is calm, see `schedule.for_cluster`.)
-Replies that are slow for everybody last for longer than a TTL, because a lock that asks one node after the other needs
-a whole round of them to be late.
+shows nothing, so a fault that keeps all clients out seldom comes there, and lasts for little longer than a lease. In a
+flurry links fail for a fraction of a lease and work again, over and over: a call that began under one set of faults
+goes on under another, so that its tries, and the nodes, see different parts of the truth. In a still time one thing is
+wrong for several TTLs, and nothing else changes: what a lock left behind shows only when nothing else can be the
+reason. (Of one node or two, none can be spared for so long; there the rest of a still time is calm, see
+`schedule.for_cluster`.) Replies that are slow for all clients last for longer than a TTL, because a lock that asks one
+node after the other needs a whole round of them to be late.
 
 Faults of nodes and of clients share a lane: one that waits for a client to come to its step holds the others up.
 

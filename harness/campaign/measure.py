@@ -77,7 +77,7 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     `overlaps`: pairs of sections by blame; of a semaphore, the entries beyond its permits. `node_outages`: times at
     which nodes went down with what they had in memory; `node_outages_hit`: the ones that an overlap blamed on the lock
     followed; both are stored under the names that published reports have. `opportunities`, `opportunities_hit`: the
-    same of those with a key at stake, as `harness.checkers.opportunities` counts them; None where no node went down.
+    same of the ones that hit a held key, as `harness.checkers.opportunities` counts them; None where no node went down.
     `grants` within `load_s`, the time from the start to the heal;
     `reachable_s`: the part of it in which some running client could certainly reach a majority. `acquire`: granted
     acquire calls within the load, by bin of their duration (`bin_of`). `majority_waits_ms`: from each outage of a

@@ -176,7 +176,9 @@ def _announce(plan: Plan, folder: CampaignFolder, out: Console, hands: Hands) ->
     """Say what will be done; the runs that are to be made."""
     lines = folder.lines()
     if foreign := {line.slot for line in lines} - set(in_order(folder.campaign.grid)):
-        raise UsageError(f"{folder.path / 'runs.jsonl'} has a run of no cell of this grid: {sorted(foreign)[0].cell!r}")
+        raise UsageError(
+            f"{folder.path / 'runs.jsonl'} has a run whose cell is not in this grid: {sorted(foreign)[0].cell!r}"
+        )
     asked = set(in_order(plan.grid))
     lines = [line for line in lines if line.slot in asked]
     todo = _unmade(plan, folder)

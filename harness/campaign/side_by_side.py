@@ -40,7 +40,7 @@ _FETCH_S: Final = 30.0
 _TRIES: Final = 3
 """How often a run is begun whose worker dies or breaks it off. One that never ends has failed."""
 _BREAKS_IN_A_ROW: Final = 2
-"""A worker on which so many runs break off gets no more, as long as there are others. One that breaks off each time may
+"""A worker on which so many runs are aborted gets no more, as long as there are others. One that aborts each time may
 itself be the reason."""
 
 Showing = tuple[str, str, int, str, float, float]

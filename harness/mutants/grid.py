@@ -40,7 +40,7 @@ def mutants_grid(
     UsageError for seeds that are none, and for an unknown name."""
     for name in only:
         if name not in MUTANTS and name not in CONTROLS:
-            raise UsageError(f"--only {name!r} is no mutant; they are {', '.join((*MUTANTS, *CONTROLS))}")
+            raise UsageError(f"--only {name!r} is not a mutant; known: {', '.join((*MUTANTS, *CONTROLS))}")
     for name in faults:
         if name not in NEMESES:
             raise UsageError(f"--faults {name!r} is no column of the table; they are {', '.join(NEMESES)}")

@@ -64,7 +64,7 @@ class StalledResourceError(BrokenEnvironmentError):
 
 class _Problems:
     """What went wrong on the way, while the rest was done all the same; a context manager that collects it. `failure`:
-    what the run breaks off for; `late`: what was not waited for any longer."""
+    what aborts the run; `late`: what was not waited for any longer."""
 
     def __init__(self) -> None:
         self.failure: FencepostError | None = None

@@ -30,7 +30,7 @@ class CampaignSoFar:
 
     @property
     def is_over(self) -> bool:
-        """Whether no process is at work on it: it is finished, or was interrupted."""
+        """Whether no process is running it: it is finished, or was interrupted."""
         return not is_held(self.path)
 
     def look(self) -> LiveMessage:

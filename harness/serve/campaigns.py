@@ -36,7 +36,7 @@ class _Titled(msgspec.Struct):
 @dataclass(frozen=True, slots=True)
 class CampaignListed:
     """`name`: its folder, as seen from the folder of reports. `page`: the name of the file that shows its results; None
-    if there is none yet. `is_under_way`: whether a process is at work on it."""
+    if there is none yet. `is_under_way`: whether a process is running it."""
 
     name: str
     title: str

@@ -42,7 +42,7 @@ def end_of_run(root: str, path: Path) -> End:
 def end_of_campaign(root: str, name: str, path: Path) -> End:
     page = front_page(path)
     link = Cell("Open the report", report_address(root, name, page)) if page else Cell("All runs", root)
-    return End(Cell("OVER"), "\u2014 no process is at work on this campaign.", link)
+    return End(Cell("OVER"), "\u2014 no process is running this campaign.", link)
 
 
 def unreadable(root: str, error: UsageError) -> End:

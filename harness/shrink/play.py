@@ -43,7 +43,7 @@ class TrialPlayer:
     """The last run that showed the violation, by schedule: for the best schedule so far and for the current one."""
 
     def __call__(self, schedule: Schedule, told: str) -> TrialOutcome:
-        """Make one run. A run that breaks off says nothing about the schedule and is repeated. Raises FencepostError
+        """Make one run. An aborted run says nothing about the schedule and is repeated. Raises FencepostError
         after three in a row, and EnoughError if the user asked to stop."""
         broke = 0
         while True:

@@ -9,7 +9,7 @@ from time import monotonic, sleep
 from typing import Final
 
 _A_LOOK_TAKES_S: Final = 0.5
-"""At most, for `is_held`, which holds the folder as it looks; a process that holds it for longer is at work on it."""
+"""At most, for `is_held`, which holds the folder as it looks; a process that holds it for longer is using it."""
 
 
 def hold(folder: Path) -> int | None:
@@ -23,7 +23,7 @@ def hold(folder: Path) -> int | None:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a process is at work on it. Raises OSError if there is no such folder."""
+    """Whether a process holds it. Raises OSError if there is no such folder."""
     held = _try(folder, fcntl.LOCK_SH)  # readers do not keep each other out
     if held is not None:
         os.close(held)

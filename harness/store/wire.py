@@ -110,5 +110,5 @@ def ended_ns(connections: pa.Table) -> int | None:
     """When the record had become too large. Raises UsageError for a table that says something else."""
     ended = (connections.schema.metadata or {}).get(ENDED)
     if ended is not None and not ended.isdigit():
-        raise UsageError(f"{CONNECTIONS} is damaged: its record ends at no time")
+        raise UsageError(f"{CONNECTIONS} is damaged: its record has no end")
     return None if ended is None else int(ended)

@@ -71,7 +71,7 @@ def read_record(folder: Path) -> WireRows:
     fitting = int(np.searchsorted(edges, len(text), "right")) - 1
     whole = int(carrying[fitting]) if fitting < len(carrying) else len(events)
     if whole < len(events) - 1:
-        raise UsageError(f"{folder / BYTES} is damaged: it has {len(text)} bytes, and {EVENTS} tells of {edges[-1]}")
+        raise UsageError(f"{folder / BYTES} is damaged: it has {len(text)} bytes, but {EVENTS} lists {edges[-1]}")
     at_ns, connection, length = (events[name][:whole].copy() for name in ("at_ns", "connection", "length"))
     if (kind[:whole] > LIMIT_REACHED).any() or (at_ns[1:] < at_ns[:-1]).any():
         raise UsageError(f"{folder / EVENTS} is damaged: its records are not in the order of their times")

@@ -53,7 +53,7 @@ def read_wire(folder: Path, decoders: Mapping[str, Decode | None]) -> Wire:
     connections = _Connections(folder)
     links = [name.partition("-")[::2] for name in connections.links]
     if any(node not in decoders for _, node in links):
-        raise connections.damaged("it has a connection of no link")
+        raise connections.damaged("one of its connections belongs to no link")
     of_link = {"client": [link[0] for link in links], "node": [link[1] for link in links], "by": connections.by}
     names = {name: pa.array(values, pa.string()).dictionary_encode() for name, values in of_link.items()}
     not_understood = np.zeros(len(links), np.int64)
@@ -103,13 +103,13 @@ class _Connections:
         self._opening = opening[first]
         highest = int(record.connection.max(initial=0))
         if highest > len(record.kind):  # they are counted
-            raise self.damaged("it has a connection of no link")
+            raise self.damaged("one of its connections belongs to no link")
         place = np.full(highest + 1, -1, np.int32)
         place[self.number] = np.arange(len(self.number))
         self.place = place[record.connection]
         begun = np.append(self._opening, len(record.kind))[self.place]
         if ((np.arange(len(begun)) < begun) & (record.connection > 0)).any():
-            raise self.damaged("it has a connection of no link")
+            raise self.damaged("one of its connections belongs to no link")
         names = record.chunks.take(pa.array(record.chunk[self._opening])).to_pylist()
         ends = [[*name.decode(errors="replace").split(" "), "", ""][:3] for name in names]
         self.links = [link for link, _, _ in ends]

@@ -212,7 +212,7 @@ PROMISES: Final = (
         title="works with a minority down",
         says="While one server of five is down, clients go on getting the lock.",
         counts="One server was down for three TTLs or longer, and nothing else was wrong. If no client was inside for "
-        "so long meanwhile, the run does not count as kept.",
+        "that long, the run does not count as kept.",
         at_stake=_DOWN[0],
         cannot=_has_one_server,
         doubt=_DOWN[1],
