@@ -25,7 +25,7 @@ from harness.verdict import Blame, Finding
 
 _WHOSE: Final[dict[Blame, str]] = {
     "lock": "in overlaps blamed on the lock",
-    "client": "by a client that had outlived its validity",
+    "client": "by a client that had outlived its lease",
     "undecided": "in overlaps of undecided blame",
     "harness": "although no two sections of the key overlapped: the harness or its resource is wrong",
 }

@@ -9,7 +9,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
   const where = root.querySelector(".where");
   const ctx = canvas.getContext("2d");
   const BLAME = ["lock", "client", "undecided"];
-  const SAYS = ["both were within their validity: the lock is to blame", "a client outlived its lease",
+  const SAYS = ["both still held valid leases: the lock is to blame", "a client outlived its lease",
                 "the record allows both readings: undecided"];
 
   // --- columns -------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
     const lines = [data.clients[S.client[i]] + ", section " + S.number[i], "key " + data.keys[S.key[i]], at(start[i]) + " to " + at(end[i]) + ", held for " + fmt(S.length[i]),
                    "waited " + fmt(S.wait[i])];
     const over = S.length[i] - S.valid[i];
-    lines.push(S.valid[i] > 1e12 || S.slack[i] > 1e12 ? "the lock told no validity" : over > S.slack[i] ? "outlived its validity by " + fmt(over - S.slack[i]) : over > 0 ? "may have outlived its validity" : fmt(-over) + " of validity left");
+    lines.push(S.valid[i] > 1e12 || S.slack[i] > 1e12 ? "the lock reported no validity" : over > S.slack[i] ? "outlived its lease by " + fmt(over - S.slack[i]) : over > 0 ? "may have outlived its lease" : fmt(-over) + " of validity left");
     if (S.ended[i]) lines.push(["", "killed inside", "still inside when the record ended"][S.ended[i]]);
     if (S.token[i] !== null) lines.push("token " + S.token[i]);
     for (const n of (overlapsOf.get(i) || []).slice(0, 4)) {

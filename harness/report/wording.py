@@ -144,7 +144,7 @@ def _came_out(verdict: Verdict, outcome: Outcome) -> str:
 
 
 def _but(verdict: Verdict) -> str:
-    """`, but 24 of 137 acknowledged updates were lost without fencing, by a client that had outlived its validity`."""
+    """`, but 24 of 137 acknowledged updates were lost without fencing, by a client that had outlived its lease`."""
     also = hidden(verdict.findings, verdict.require)
     return f", but {'; '.join(printable(finding.text).rstrip('.') for finding in also)}" if also else ""
 

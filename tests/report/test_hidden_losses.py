@@ -17,7 +17,7 @@ from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict
 from tests.judge.histories import History
 
-LOSS = "1 of 2 acknowledged updates was lost without fencing, by a client that had outlived its validity"
+LOSS = "1 of 2 acknowledged updates was lost without fencing, by a client that had outlived its lease"
 
 
 def outlived(**config: object) -> History:
