@@ -78,7 +78,13 @@ def grants(seen: JudgedRun) -> int:
 def reachable_s(seen: JudgedRun) -> float:
     run = seen.run
     found = majority_windows(
-        run.config.user_names, run.nodes, run.faults, run.ends, seen.begin_ns, seen.end_ns, is_group=run.is_group
+        run.config.user_names,
+        run.nodes,
+        run.faults,
+        run.ends,
+        seen.begin_ns,
+        seen.end_ns,
+        settles_ms=run.settles_within_ms,
     )
     return sum(until - since for since, until in found) / 1e9
 

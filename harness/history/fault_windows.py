@@ -94,11 +94,11 @@ def majority_windows(
     start_ns: int,
     end_ns: int,
     *,
-    is_group: bool = False,
+    settles_ms: float | None = None,
 ) -> list[tuple[int, int]]:
     """The times within [start, end] at which at least one running client could certainly reach a majority of the
     nodes."""
-    stretches = reach(clients, nodes, faults, ends, start_ns, end_ns, is_group=is_group)
+    stretches = reach(clients, nodes, faults, ends, start_ns, end_ns, settles_ms=settles_ms)
     return merged(((began, done) for began, done, able in stretches if able), start_ns, end_ns)
 
 
@@ -110,18 +110,24 @@ def reach(
     start_ns: int,
     end_ns: int,
     *,
-    is_group: bool = False,
+    settles_ms: float | None = None,
 ) -> Iterator[tuple[int, int, dict[str, frozenset[str]]]]:
     """The intervals of [start, end] within which nothing changed, in order. Each has the running clients that could
     certainly reach a majority of the nodes, and for each of them the nodes that it may not have reached.
 
     Cautious: a fault counts for as long as it may have been active, a slow link counts as cut, and a client whose last
-    life has ended counts as gone.
+    life has ended counts as gone. `settles_ms`: of the members of a group; one with a quorum behind it is enough, but
+    not within that time of a fault that hit the leader, nor of its end. None: the nodes are independent.
     """
     windows = longest_windows(faults)
     ended = last_ends(ends)
+    is_group, settles_ns = settles_ms is not None, round((settles_ms or 0) * 1e6)
+    unsettled = [
+        (at_ns, at_ns + settles_ns) for event, *window in windows if event.led_by is not None for at_ns in window
+    ]
     edges = {start_ns, end_ns}
     edges.update(t for _, *window in windows for t in window)
+    edges.update(t for window in unsettled for t in window)
     edges.update(ended.values())
     times = sorted(t for t in edges if start_ns <= t <= end_ns)
     enough = 1 if is_group else quorum(len(nodes))
@@ -130,7 +136,9 @@ def reach(
         gone = {name for event in active for name in event.halted_clients}
         gone.update(name for name, at_ns in ended.items() if at_ns <= began)
         down = {name for event in active for name in event.nodes}
-        if is_group:
+        if any(since < done and until > began for since, until in unsettled):
+            down = {*nodes}
+        elif is_group:
             down = {*nodes} - with_a_quorum(nodes, down, {pair for event in active for pair in event.apart})
         cut = {link for event in active for link in event.links}
         missing = {

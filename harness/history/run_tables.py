@@ -115,11 +115,6 @@ class RunTables:
         """Milliseconds since the start of the load, as examples tell them."""
         return (int(at_ns) - self.timeline.start_ns) / 1e6
 
-    @property
-    def is_group(self) -> bool:
-        """Whether the nodes are the members of one group."""
-        return self.settles_within_ms is not None
-
     @cached_property
     def is_open_ended(self) -> bool:
         """Whether the lock promised no time with any of its grants."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fencepost.history import ClientEnd, FaultEvent
 from harness.history.fault_windows import FOREVER_NS, longest_windows, majority_windows, merged, windows
@@ -162,3 +163,14 @@ def test_the_tasks_of_a_client_are_hit_with_it_and_a_replica_has_none() -> None:
     event, _ = hitting_tasks(planned.faults, ("c1", "c2"), 2)
     assert event.cut_links == (("c1@1", "n1"), ("c1@2", "n1"), ("n2", "n1"))
     assert event.paused_clients == ("c1@1", "c1@2")
+
+
+def test_a_group_is_out_of_reach_while_it_elects_a_leader_and_then_with_one_member_down() -> None:
+    leader = event("injected", "f1", 100, 101, nodes=("n1",))
+    leader = replace(leader, led_by="n1")
+    follower = event("injected", "f2", 700, 701, nodes=("n2",))
+    events = [leader, event("healed", "f1", 399, 400, nodes=("n1",)), follower]
+    settles_ms = 50 / 1e6
+    within = (("c1",), ("n1", "n2", "n3"), events, (), 0, 1_000)
+    assert majority_windows(*within, settles_ms=settles_ms) == [(0, 100), (150, 400), (450, 1_000)]
+    assert majority_windows(*within, settles_ms=0) == [(0, 1_000)]
