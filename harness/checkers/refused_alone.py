@@ -201,7 +201,7 @@ def _calm(run: Recorded, rows: Ints) -> Bools:
 
 def _surely_as_recorded(run: Recorded, invoke: Ints, complete: Ints) -> Bools:
     """Which times are ones in which every fault was as the record has it: none was being injected or healed, and none
-    that was injected without being seen to work."""
+    that was injected without being verified active."""
     sure = np.ones(len(invoke), np.bool_)
     doubtful = [(event.began_ns, event.done_ns) for event in run.faults]
     doubtful += [(since, until) for event, since, until in longest_windows(run.faults) if not event.holds]
