@@ -30,7 +30,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import change_told, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import places_of
+from harness.history.key_owners import places_of, process_of
 from harness.history.ledger import Ledger
 from harness.history.lock_keys import lock_keys
 from harness.history.members import removed_members
@@ -134,6 +134,7 @@ class _Holders:
     def __init__(self, run: Recorded, ledger: Ledger) -> None:
         rows = ledger.rows
         self._rows: dict[str, list[Any]] = {name: rows[name].tolist() for name in _OF_SETTER}
+        self._calls, self._handed_over = ledger.calls, ledger.handed_over
         self._places = places_of(run.sections)
         self._end, self._deadline = (
             run.sections[name].to_numpy(np.int64).tolist() for name in ("end_ns", "deadline_min_ns")
@@ -147,6 +148,8 @@ class _Holders:
         if row["of"] in self._shared:
             return None
         setter = {name: column[row["of"]] for name, column in self._rows.items()}
+        if (call := self._handed_over.get(row["of"])) is not None:
+            setter |= self._receiver(call)
         if setter["by"] != "client" or setter["task"] is None or setter["section"] < 0:
             return None
         section = self._places.get((setter["task"], setter["life"], setter["section"]))
@@ -161,6 +164,12 @@ class _Holders:
                 return _Holder(setter["client"], setter["task"], True) if is_kept and is_own else None
         is_left = (is_granted or setter["f"] == "acquire") and had_time and self._values is None
         return _Holder(setter["client"], setter["task"], False) if is_left else None
+
+    def _receiver(self, call: int) -> dict[str, Any]:
+        """Whom the key was set for, by the call in which that client had asked for it."""
+        task, life, section = self._calls.client[call], int(self._calls.life[call]), int(self._calls.section[call])
+        names = {"client": process_of(task), "by": "client", "task": task, "life": life, "section": section}
+        return names | {"f": self._calls.f[call], "outcome": self._calls.outcome[call]}
 
 
 def _same_client(rows: pd.DataFrame, of: Any) -> Any:

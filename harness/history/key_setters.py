@@ -9,7 +9,7 @@ hash with its owner. With the fields of several clients it may be any of theirs,
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -62,16 +62,21 @@ class Setters:
     given_up: frozenset[tuple[int, str, str]]
     """Keys and values that an acquire deleted itself after it had set them for the last time, by the place of the
     call."""
+    handed_over: dict[int, Setter]
+    """By row: for whom a key was set that another client's request set."""
 
     @classmethod
     def of(cls, run: RunTables, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
         rows = {name: ledger.rows[name].tolist() for name in _COLUMNS}
         row_of = {event: row for row, event in enumerate(rows["event"]) if event >= 0}
         requested = known(run.sections["requested_ns"])[1].tolist()
-        return cls(rows, row_of, places, requested, frozenset(_given_up(rows)))
+        handed = {row: _receiver(ledger, call, places) for row, call in ledger.handed_over.items()}
+        return cls(rows, row_of, places, requested, frozenset(_given_up(rows)), handed)
 
     def of_row(self, row: int) -> Setter:
         """For whom the request of this row was sent, if it sets a key."""
+        if row in self.handed_over:
+            return self.handed_over[row]
         rows = self.rows
         call, f, in_call = rows["call"][row], rows["f"][row], rows["is_in_call"][row]
         if rows["cause"][row] != "request" or rows["by"][row] != "client":
@@ -97,6 +102,14 @@ class Setters:
         """When the request was sent that led to this event of the witness; -1 if that is not known."""
         row = self.row_of.get(event)
         return -1 if row is None else int(self.rows["from_client_ns"][row])
+
+
+def _receiver(ledger: Ledger, call: int, places: Mapping[tuple[Any, ...], int]) -> Setter:
+    """That call's client, and its section if it was granted."""
+    calls = ledger.calls
+    section = (calls.client[call], int(calls.life[call]), int(calls.section[call]))
+    place = places.get(section, NO_SECTION) if calls.outcome[call] == "ok" else NO_SECTION
+    return Setter(place, str(calls.client[call]).partition("@")[0], call)
 
 
 def _given_up(rows: dict[str, list[Any]]) -> set[tuple[int, str, str]]:

@@ -32,6 +32,7 @@ from harness.history.calls import NO_CALL, Calls
 from harness.history.change_causes import NONE, ChangeRequests, WireRecord, find_causes
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
+from harness.history.handed_over import handed_over
 from harness.history.key_changes import derive_changes
 
 if TYPE_CHECKING:
@@ -77,11 +78,13 @@ class Doer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """`rows`: the changes. `calls`: those of the clients. `recorded`: the nodes of whose requests none is missing."""
+    """`rows`: the changes. `calls`: those of the clients. `recorded`: the nodes of whose requests none is missing.
+    `handed_over`: by row that set a key for another client than the one that asked for it, that client's call."""
 
     rows: pd.DataFrame
     calls: Calls
     recorded: frozenset[str]
+    handed_over: Mapping[int, int] = field(default_factory=dict)
     _ends: dict[int, int] = field(default_factory=dict)
 
     def table(self) -> pd.DataFrame:
@@ -118,7 +121,8 @@ class Ledger:
     @classmethod
     def of(cls, run: RunTables, events: Iterable[KeyEvent], wire: WireRecord) -> Ledger:
         changes, calls = derive_changes(events), Calls.of(run)
-        return cls(_told(changes, find_causes(changes, wire), wire, calls), calls, wire.recorded)
+        rows = _told(changes, find_causes(changes, wire), wire, calls)
+        return cls(rows, calls, wire.recorded, handed_over(rows, calls, wire))
 
 
 def _told(changes: pd.DataFrame, causes: ChangeRequests, wire: WireRecord, calls: Calls) -> pd.DataFrame:

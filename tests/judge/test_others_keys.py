@@ -314,3 +314,31 @@ def test_a_member_of_another_key_is_another() -> None:
 def test_the_last_member_that_is_removed_takes_the_key_with_it() -> None:
     history = member().request("c1", "n1", f"ZREM k1 {TOKEN}", 600, 601, reply="1")
     assert removed(history.seen("n1", "deleted", 602, since=599)) == 1
+
+
+def handed_over(asked: str, *, also_by: str | None = None) -> History:
+    """c1's release sets the key to a value that c2's acquire has asked for; c2 is let in, and prolongs it."""
+    history = History(ttl_ms=400).watch("n1").section("c1", 10, 300, asked=4)
+    history.section("c2", 500, 900, asked=250).op("c2", "extend", "ok", 1, 599, 603)
+    history.request("c1", "n1", "SET k1 a NX PX 400", 5, 6).seen("n1", "set", 7, "a", since=4, ttl=400)
+    for client in filter(None, ("c2", also_by)):
+        history.request(client, "n1", f"EVAL script 1 k1 {asked} 400", 260, 261, reply="0", did=False)
+    history.seen("n1", "set", 302, "ticket", since=300, ttl=400)
+    history.request("c1", "n1", "EVAL release 1 k1 a 400", 301, 302)
+    history.seen("n1", "prolonged", 602, "ticket", since=599, ttl=400)
+    return history.request("c2", "n1", "PEXPIRE k1 400", 600, 601)
+
+
+def test_a_key_that_was_handed_over_belongs_to_the_client_that_had_asked_for_it() -> None:
+    run = handed_over("ticket").recorded()
+    assert check(run).findings == ()
+    owners = run.owners
+    assert owners is not None
+    assert owners.holdings[["value", "client", "section"]].values.tolist() == [["a", "c1", 0], ["ticket", "c2", 1]]
+
+
+@pytest.mark.parametrize("history", [handed_over("another"), handed_over("ticket", also_by="c3")])
+def test_a_value_that_several_clients_have_sent_or_none_does_not_tell_whose_key_it_is(history: History) -> None:
+    owners = history.recorded().owners
+    assert owners is not None
+    assert ["ticket", "c2"] not in owners.holdings[["value", "client"]].values.tolist()

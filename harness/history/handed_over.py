@@ -1,0 +1,69 @@
+"""Keys that a client set for another one: a lock that hands itself to the next in its queue.
+
+The value says for whom. The request that set it does not contain it, because the script found it in the queue; and only
+one client has ever sent it, in an acquire. The key is that client's from then on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Set
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.history.calls import Calls
+
+if TYPE_CHECKING:
+    from harness.history.change_causes import WireRecord
+
+_ACQUIRES = ("acquire", "reenter")
+
+
+def handed_over(rows: pd.DataFrame, calls: Calls, wire: WireRecord) -> dict[int, int]:
+    """By row of a ledger that set a key for another client: the place of the call in which that client had asked for
+    it."""
+    values = _values(rows)
+    of = {row: value for row, value in values.items() if not value.lstrip("-").isdigit()}  # a count is no name
+    request = rows["request"].to_numpy(np.int64)[list(of)]
+    said = wire.requests["arguments"].take(pa.array(request)).to_pylist()
+    unsaid = [row for row, words in zip(of, said, strict=True) if of[row] not in words]
+    receivers = _receivers({of[row] for row in unsaid}, calls, wire) if unsaid else {}
+    return {row: receivers[of[row]] for row in unsaid if of[row] in receivers}
+
+
+def _values(rows: pd.DataFrame) -> dict[int, str]:
+    """By row in which a client's request set a key: its value, or else what was read when the key was prolonged."""
+    is_set = rows["what"].isin(["set", "overwritten"]) & (rows["cause"] == "request") & (rows["by"] == "client")
+    is_told = rows["value"].notna().to_numpy(bool)
+    later = rows[(rows["what"] == "prolonged").to_numpy(bool) & is_told]
+    found = dict(zip(later["of"].tolist(), later["value"].tolist(), strict=True))
+    places = np.flatnonzero(is_set.to_numpy(bool) & (rows["request"] >= 0).to_numpy(bool)).tolist()
+    values = rows["value"].tolist()
+    return {row: value for row in places if (value := values[row] if is_told[row] else found.get(row))}
+
+
+def _receivers(values: Set[str], calls: Calls, wire: WireRecord) -> dict[str, int]:
+    """By value that only one client has ever sent, in an acquire at first: that call."""
+    words = wire.requests["arguments"].combine_chunks()
+    flat, request = pc.list_flatten(words), pc.list_parent_indices(words)
+    is_one = pc.is_in(flat, pa.array(sorted(values), flat.type))
+    some = wire.requests.select(["client", "by", "from_client_ns"]).take(request.filter(is_one))
+    senders: defaultdict[str, set[str]] = defaultdict(set)
+    first: dict[str, int] = {}
+    columns = (some[name].to_pylist() for name in ("client", "by", "from_client_ns"))
+    for value, client, by, sent_ns in zip(flat.filter(is_one).to_pylist(), *columns, strict=True):
+        if by == "client" and sent_ns is not None:
+            senders[value].add(client)
+            first[value] = min(first.get(value, sent_ns), sent_ns)
+    found = {}
+    for value, clients in senders.items():
+        if len(clients) == 1:
+            (client,) = clients
+            (call,), (is_inside,) = calls.at(client, np.array([first[value]]), [""])
+            if is_inside and calls.f[call] in _ACQUIRES:
+                found[value] = int(call)
+    return found
