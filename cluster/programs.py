@@ -173,7 +173,8 @@ def _recognised(path: Path, candidates: Iterable[Server]) -> ServerProgram:
         if version := server.version_in(printed[option]):
             return ServerProgram(path, server.name, version)
     said = "; ".join(f"{option} answered {output[:80]!r}" for option, output in printed.items())
-    wanted = " or ".join(dict.fromkeys(server.programs[0] for server in candidates))
+    *most, last = dict.fromkeys(server.programs[0] for server in candidates)
+    wanted = f"{', '.join(most)} or {last}" if most else last
     raise BrokenEnvironmentError(f"{path} {said}: that is no {wanted}")
 
 

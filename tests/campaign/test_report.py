@@ -114,8 +114,8 @@ def test_two_cells_that_the_grid_wants_compared_stand_side_by_side() -> None:
     assert [(c.first.name, c.second.name) for c in contrasts(grid.parts[0], summaries(grid, lines)) if not c.axis] == [
         pair
     ]
-    assert "Side by side" in text_of(page_of(grid, lines))
-    assert "Side by side" not in text_of(page_of(made.grid(), lines))
+    assert "Compare " in text_of(page_of(grid, lines))
+    assert "Compare " not in text_of(page_of(made.grid(), lines))
 
 
 def test_runs_that_broke_off_are_named_and_not_counted() -> None:

@@ -70,7 +70,7 @@ MISTAKES = [
     (["analyze", "latest", "extra"], "'extra' has no place here"),
     (["claims", "nosuch"], "'nosuch' has no place here"),
     (["script", "crash-without"], "did you mean crash-without-persistence?"),
-    (["script", "nosuch"], "`fencepost script --list` shows those that are"),
+    (["script", "nosuch"], "`fencepost script --list` shows the known ones"),
     (["lsit"], "command 'lsit' is not known, did you mean list?"),
     (["version"], "did you mean --version?"),
     (["run"], "command 'run' is not known; see `fencepost --help`"),

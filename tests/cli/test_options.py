@@ -90,8 +90,9 @@ def fitting(chosen: dict[str, Any]) -> dict[str, Any]:
     lock = {} if chosen["lock_command"] is None else {"lock": RunConfig(seed=0).lock}
     ending = {} if chosen["renewal_ms"] is None else {"overstay": 0.0, "forget": 0.0}
     shared = {} if chosen["tasks"] == 1 else {"reopen_ms": None}
+    nested = {"reentries": 0} if chosen["workload"] == "transaction-counter" else {}
     fitted = {"fencing": fencing, "require": require, "extensions": extensions}
-    return {**chosen, **lock, **replicas, **ending, **shared, **fitted}
+    return {**chosen, **lock, **replicas, **ending, **shared, **nested, **fitted}
 
 
 @UNHURRIED

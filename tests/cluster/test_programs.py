@@ -120,7 +120,7 @@ def test_an_unknown_word_and_a_wrong_path_are_the_users_mistake(tools: Path, tmp
     plain.write_text("no program")
     with pytest.raises(UsageError, match="there is no program at this path"):
         find_server(str(plain))
-    with pytest.raises(UsageError, match="that is no redis-server or valkey-server"):
+    with pytest.raises(UsageError, match="that is no etcd, redis-server or valkey-server"):
         find_server(str(program(tmp_path / "other", "hello")))
     with pytest.raises(UsageError, match="ended with 3"):
         find_server(str(program(tmp_path / "failing", "Redis server v=1.0", code=3)))

@@ -85,7 +85,10 @@ def test_an_image_is_named_and_used_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_resource_that_cannot_run_is_one_line_before_anything_starts(tmp_path: Path) -> None:
-    for wrong, said in (("memcached", "--resource-server 'memcached' is not known"), ("/bin/true", "that is no redis")):
+    for wrong, said in (
+        ("memcached", "--resource-server 'memcached' is not known"),
+        ("/bin/true", "that is no etcd, redis-server or"),
+    ):
         code, _, err = runs.fencepost(tmp_path, *runs.short_run("--resource-server", wrong))
         assert (code, err.count("\n")) == (254, 1), err
         assert said in err

@@ -300,7 +300,7 @@ def test_ctrl_c_ends_all_of_several_runs_even_if_the_one_under_way_breaks_off(tm
     [
         ([], "which experiment?"),
         (["crash-without-persistence", "--times", "0"], "--times"),
-        (["crash-without-persistence", "--report", "record"], "--report is for runs side by side"),
+        (["crash-without-persistence", "--report", "record"], "--report is for parallel runs"),
         (["crash-without-persistence", "--workers", "2", "--report", "own.py"], "own.py exists and is no campaign"),
         (["crash-without-persistance"], "did you mean crash-without-persistence?"),
         (["no_such_file.py"], "there is no file no_such_file.py"),

@@ -68,7 +68,7 @@ def test_of_several_sections_the_one_whose_keys_live_longest_is_told() -> None:
         history.seen(node, "deleted", 401).seen(node, "blind", 900)
     answer = check(history.recorded())
     assert answer.figures == Figures(sections=2, overlong=2, longest_ms=1_700)
-    assert "for up to 1.7 s" in answer.findings[0].text
+    assert "of up to 1.7 s" in answer.findings[0].text
     assert [example["ttl_ms"] for example in answer.findings[0].examples] == [1_700, 1_500]
 
 

@@ -64,7 +64,7 @@ def test_a_lock_whose_file_changes_is_read_again(tmp_path: Path, monkeypatch: py
 
 def test_a_module_whose_name_is_taken_is_told_and_those_beside_it_are_found_last(here: Path) -> None:
     (here / "queue.py").write_text("class Mine: ...\n")
-    assert "rename the one in" in refused("queue:Mine")
+    assert "rename the latter" in refused("queue:Mine")
     (here / "colorsys.py").write_text("raise RuntimeError('imported')\n")
     (here / "helpers.py").write_text("import colorsys\n")
     (here / "beside.py").write_text(f"import colorsys, helpers\n{OWN_LOCK}")

@@ -19,8 +19,8 @@ _STRIKES = {"process crash": "crash", "power cut": "power"}
 
 _INTRODUCTION = (
     "A distributed lock lets one of many programs at a time do something that two must not do at once. The locks "
-    "compared here (the Redlock algorithm) keep a key on each of five Redis servers: the client that owns three "
-    "keys holds the lock, until it gives it back or until the key expires after its time to live (TTL).",
+    "compared here (the Redlock algorithm) keep a key on each of five Redis servers: whoever set the key on three of "
+    "them holds the lock, until it gives it back or until the key expires after its time to live (TTL).",
     "What if one of these servers goes down and comes back without the key? Then a second client may find a majority "
     "that knows of no lock while the first one still holds it. The description of Redlock names two remedies: have "
     "every write reach the disk before it is acknowledged (fsync=always), or keep a server that went down away until "
@@ -146,11 +146,11 @@ def _headline(safety: Part, cost: Part) -> Headline:
         if first.at[_KEPT] == "none" and second.at == {**first.at, _KEPT: "aof-always"}
     ]
     return Headline(
-        text="When a server that mattered went down without persistence and was back at once, two clients were inside "
-        "in $nothing. With fsync=always and a power cut it was $aof_always_power_cut; with a restart after 1.2 TTL, of "
-        "servers that forget, it was $delayed. With fsync=always the throughput is $speed times that of servers that "
-        "keep nothing, all the time; a delayed restart costs nothing until a server goes down, and then that server "
-        "for 1.2 TTL.",
+        text="When a server that mattered went down, kept nothing and was back at once, two clients were inside in "
+        "$nothing. With fsync=always and a power cut it was $aof_always_power_cut; with a restart after 1.2 TTL, of "
+        "servers that forget, it was $delayed. Fsync=always makes $speed times the acquisitions of servers that keep "
+        "nothing, all the time; a delayed restart costs nothing until a server goes down, and then that server for "
+        "1.2 TTL.",
         rates=rates,
         speeds={"speed": tuple(others)},
     )

@@ -83,7 +83,7 @@ GRID = Grid(
         "delays.",
     ),
     headline=Headline(
-        text="When a server that mattered was killed without persistence and was back at once, two clients were inside "
+        text="When a server that mattered was killed, had kept nothing and was back at once, two clients were inside "
         "in $nothing; after 0.3 TTL in $third, after one TTL in $one, and after 1.2 TTL in $longer. When its power "
         "was cut and it was back at once, it was $everysec with a log that is synced once a second, and $always with "
         "fsync=always.",
