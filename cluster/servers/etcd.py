@@ -28,6 +28,7 @@ from cluster.server import (
     OpenKeyReader,
     Place,
     ProbeLinks,
+    Query,
     ReadClock,
     ReadDenials,
     Server,
@@ -140,6 +141,7 @@ class EtcdServer:
     write_errors: WriteErrors | None = None
     read_denials: ReadDenials | None = None
     decode: Decode | None = None
+    query: Query | None = None
     is_scriptable: bool = False
     takes_logins: bool = False
 
@@ -205,4 +207,4 @@ class EtcdServer:
         return f"http://{host}:{port}"
 
 
-SERVER = EtcdServer()
+SERVER: Server = EtcdServer()

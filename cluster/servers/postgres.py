@@ -187,4 +187,4 @@ class PostgresServer:
         return f"postgresql://{_CLIENTS}@{host}:{port}/{_CLIENTS_DATABASE}"
 
 
-SERVER = PostgresServer()
+SERVER: Server = PostgresServer()

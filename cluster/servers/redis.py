@@ -285,7 +285,7 @@ def _words(name: str, value: str) -> list[str]:
     return [value] if name == "dir" else value.split() or [""]
 
 
-SERVER = RedisServer(
+SERVER: Server = RedisServer(
     name="redis",
     help="Redis 6.2 or newer",
     product="Redis",
