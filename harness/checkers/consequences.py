@@ -70,12 +70,8 @@ def _cause(finding: Finding, explained: Sequence[Explained]) -> Cause | None:
 
 
 def named_cause(finding: Finding, explained: Sequence[Explained]) -> Cause | None:
-    """What most of its explanations name; None if they name none."""
-    named = Counter(
-        each.cause
-        for one in explained
-        if one.finding is finding
-        for each in one.explanations
-        if each.cause not in (None, "unknown")
-    )
-    return named.most_common(1)[0][0] if named else None
+    """What most of its explanations name; None if most of them do not know it."""
+    told = [one.explanations for one in explained if one.finding is finding]
+    named = Counter(each.cause for some in told for each in some if each.cause is not None)
+    cause = named.most_common(1)[0][0] if named else None
+    return None if cause == "unknown" else cause
