@@ -20,7 +20,7 @@ PLAY_S = 120
 """The longest that one play may take."""
 TOO_FEW = re.compile(
     r"c\d acquired the lock although (no node|only (n\d and )?n\d) had granted it"
-    r"|(None|Only (n\d and )?n\d) had said yes"
+    r"|(None|Only (n\d and )?n\d) had granted it"
 )
 
 
