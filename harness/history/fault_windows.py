@@ -121,10 +121,7 @@ def reach(
     """
     windows = longest_windows(faults)
     ended = last_ends(ends)
-    is_group, settles_ns = settles_ms is not None, round((settles_ms or 0) * 1e6)
-    unsettled = [
-        (at_ns, at_ns + settles_ns) for event, *window in windows if event.led_by is not None for at_ns in window
-    ]
+    is_group, unsettled = settles_ms is not None, _unsettled(windows, settles_ms or 0)
     edges = {start_ns, end_ns}
     edges.update(t for _, *window in windows for t in window)
     edges.update(t for window in unsettled for t in window)
@@ -135,11 +132,8 @@ def reach(
         active = [event for event, since, until in windows if since < done and until > began]
         gone = {name for event in active for name in event.halted_clients}
         gone.update(name for name, at_ns in ended.items() if at_ns <= began)
-        down = {name for event in active for name in event.nodes}
-        if any(since < done and until > began for since, until in unsettled):
-            down = {*nodes}
-        elif is_group:
-            down = {*nodes} - with_a_quorum(nodes, down, {pair for event in active for pair in event.apart})
+        is_settled = not any(since < done and until > began for since, until in unsettled)
+        down = _out_of_service(nodes, active, is_group) if is_settled else {*nodes}
         cut = {link for event in active for link in event.links}
         missing = {
             client: frozenset(node for node in nodes if node in down or (client, node) in cut)
@@ -147,6 +141,21 @@ def reach(
             if client not in gone
         }
         yield began, done, {c: lost for c, lost in missing.items() if len(nodes) - len(lost) >= enough}
+
+
+def _unsettled(windows: Iterable[tuple[FaultEvent, int, int]], settles_ms: float) -> list[tuple[int, int]]:
+    """When the members of a group may be without a leader."""
+    settles_ns = round(settles_ms * 1e6)
+    hits = [at_ns for event, *window in windows if event.led_by is not None for at_ns in window]
+    return [(at_ns, at_ns + settles_ns) for at_ns in hits]
+
+
+def _out_of_service(nodes: Sequence[str], active: Sequence[FaultEvent], is_group: bool) -> set[str]:
+    """The nodes that are down, or members of a group that may have no quorum behind them."""
+    down = {name for event in active for name in event.nodes}
+    if not is_group:
+        return down
+    return {*nodes} - with_a_quorum(nodes, down, {pair for event in active for pair in event.apart})
 
 
 @dataclass(frozen=True, slots=True)
