@@ -38,7 +38,7 @@ _UNKNOWN_START = "the lock does not report when its validity started to count"
 
 def by_lock(run: Recorded, evidence: Evidence, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
     """Both were within their leases: how could a second client acquire the lock?"""
-    granted_to_few = too_few(run, parts, earlier, later) if parts else ""
+    granted_to_few = too_few(run, parts, earlier, later)
     told = losses(run, parts)
     if not granted_to_few and not told and evidence.wire is not None:
         answered = let_in(run, evidence.wire, earlier, later)
@@ -248,7 +248,10 @@ def _clocks(run: Recorded, group: Sequence[NodePart], from_ns: int, until_ns: in
 
 
 def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
-    """Says so if one of them acquired the lock with less than a majority; else empty."""
+    """Says so if one of them acquired the lock with less than a majority; empty if not, or if it is not known which
+    nodes granted it."""
+    if not parts:
+        return ""
     majority = quorum(len(run.nodes))
     texts = []
     for side, said in ((earlier, [p.earlier for p in parts]), (later, [p.later for p in parts])):

@@ -105,6 +105,12 @@ def test_an_explanation_says_what_its_sentence_names() -> None:
     assert two().told("overlap").cause == "unknown"
 
 
+def test_without_the_replies_of_nodes_no_cause_is_named() -> None:
+    history = Story().section("c1", 10, 50, deadline=900).section("c2", 30, 60, deadline=900)
+    assert isinstance(history, Story)
+    assert history.told("overlap").cause == "unknown"
+
+
 def both_seen() -> Story:
     return two().watched().saw(9.5, "set", "n1 n2", "c1")
 
