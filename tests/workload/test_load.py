@@ -155,6 +155,13 @@ def test_a_client_that_overstays_releases_after_its_lease_and_extends_no_more(tm
     assert released.invoke_ns - acquired.complete_ns >= LEASE_MS * 1e6
 
 
+def test_a_client_does_not_wait_for_the_end_of_a_lease_that_outlasts_the_ttl(tmp_path: Path, control: Control) -> None:
+    chosen = msgspec.structs.replace(options(LoadPhase(hold=NOTHING), overstay=1), ttl_ms=LEASE_MS / 4)
+    acquired, *_, released = played(tmp_path, control, chosen, 1)
+    assert released.f == "release"
+    assert released.invoke_ns - acquired.complete_ns < LEASE_MS * 1e6
+
+
 def test_a_client_that_forgets_acquires_again_and_releases_what_it_got_in_time(
     tmp_path: Path, control: Control
 ) -> None:
