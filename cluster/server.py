@@ -55,7 +55,7 @@ class Group(NamedTuple):
     """What servers of one kind are to each other if they are the members of one group, which decides by a majority.
 
     `port`: at which clients dial each of them; each has an address to itself. `leader`: the name of the member that
-    leads, as the members say that answer within so many milliseconds; None if none says so, or they are not agreed.
+    leads, according to the members that answer in so many milliseconds; None if they name no leader, or several.
     `serves`: whether a write through this member succeeds within the time. A member may be up without that: it has no
     majority behind it. `forms_within_s`: how long the first start may take, until writes succeed through each member.
     `settles_within_ms`: how long the others may need to elect another leader, and how much longer a lease may then
@@ -134,7 +134,7 @@ ProbeLinks = Callable[[Mapping[LinkKey, Address], Mapping[str, Address], float],
 Sends one harmless command through each link at the same time, and asks the nodes which of them they executed."""
 
 Query = Callable[[Address, str, float], Sequence[Sequence[str | None]]]
-"""Runs statements of SQL in the database that clients use, within so many milliseconds; the rows. Raises OSError."""
+"""Runs SQL in the clients' database, with a timeout in milliseconds; returns the rows. Raises OSError."""
 
 ReadClock = Callable[[Address, float], int]
 """Asks a server for its wall clock, in nanoseconds since 1970, within so many milliseconds. Raises OSError if it does

@@ -1,7 +1,7 @@
 """Faults of the member of a group that leads, or of others that are told by who leads, such as etcd's.
 
 Who that is, is decided when the fault is due. What it does then is an ordinary fault, and is on record as one, so a
-replay hits the same members whoever leads.
+replay hits the same members even if another one leads.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class EtcdServer:
         return {}
 
     def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
-        """By its port for other members. Nobody else can have that: the member has its network to itself."""
+        """By its port for other members. No other process can have that port: the member has its own network."""
         del pid
         try:
             get(Address(address.host, _PEERS), "/version", timeout_ms)
