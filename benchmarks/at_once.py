@@ -30,13 +30,13 @@ from rich.console import Console
 
 from fencepost.errors import FencepostError
 from fencepost.text import milliseconds
+from harness.campaign.concurrency import FindingPace, Pace
 from harness.campaign.dask_cluster import local_cluster
 from harness.campaign.equipment import equipment
 from harness.campaign.folder import RunLine
 from harness.campaign.grid import Cell, Grid, Part, check
 from harness.campaign.one_run import Made, Order
-from harness.campaign.order import in_order
-from harness.campaign.pace import FindingPace, Pace
+from harness.campaign.plan_order import in_order
 from harness.campaign.play import Plan, make_plan
 from harness.campaign.side_by_side import Workers
 from harness.campaign.statistics import Count, Rate, difference, holm, rate, yes_or_no

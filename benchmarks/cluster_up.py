@@ -12,15 +12,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cluster.access import Access
 from cluster.address import Address
 from cluster.base import RESOURCE
+from cluster.credentials import Access
 from cluster.lifetime import RunState
-from cluster.owner import Owner
 from cluster.ports import LOOPBACK, Ports
 from cluster.process import ProcessCluster
 from cluster.process_node import ProcessNode
 from cluster.programs import ServerProgram, find_server, find_toxiproxy
+from cluster.run_user import Owner
 from cluster.spec import ClusterSpec
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from cluster.access import Login
+    from cluster.credentials import Login
 
 LinkKey = tuple[str, str]
 """Who dials, and who is dialled: a client and a node (or `cluster.base.RESOURCE`)."""

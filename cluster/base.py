@@ -17,7 +17,7 @@ from fencepost.errors import BrokenEnvironmentError, FencepostError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cluster.access import Access
+    from cluster.credentials import Access
     from cluster.member_network import MemberNetwork
     from cluster.server import KeyReader, Refusal, Server
     from cluster.wall_clock import ClockAhead, ClockSetting

@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from cluster import replication
-from cluster.access import Access
 from cluster.address import Address, LinkKey, ProbeResult
-from cluster.at_once import at_once
 from cluster.base import PROXY, RESOURCE, CalledOff, CalledOffError, Condition, Impairment, NotInTimeError, Part, never
+from cluster.credentials import Access
 from cluster.disk import Disk, disk_facts, make_disks, remove_disks
 from cluster.lifetime import StateFolder
 from cluster.links import make_links
 from cluster.member_network import MemberNetwork
-from cluster.owner import Owner
+from cluster.parallel import at_once
+from cluster.polling import VERB_LIMIT_S, Patience
 from cluster.ports import Ports
+from cluster.run_user import Owner
 from cluster.server import KeyReader, ProbeLinks
 from cluster.server_node import Seen, ServerNode
 from cluster.spec import ClusterSpec
 from cluster.toxiproxy import ToxicLink, ToxiproxyServer
-from cluster.waiting import VERB_LIMIT_S, Patience
 from cluster.wall_clock import WallClock
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.files import NO_SPACE, disk_error

@@ -21,12 +21,12 @@ from docker.models.containers import Container
 from cluster.address import Address
 from cluster.archive import archive_of
 from cluster.base import RemovedError
-from cluster.children import is_gone
 from cluster.engine import ENGINE_ERRORS, inspected, words_of
 from cluster.persistence import Policy
+from cluster.polling import ENDLESS, VERB_LIMIT_S, Patience, becomes_true
 from cluster.server import Server
 from cluster.server_node import Seen, ServerNode
-from cluster.waiting import ENDLESS, VERB_LIMIT_S, Patience, becomes_true
+from cluster.subprocesses import is_gone
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
 T = TypeVar("T")

@@ -17,14 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cluster.at_once import at_once
 from cluster.fsync import fsync_latency_ms
 from cluster.lifetime import RunState, StateFolder, state_parent
 from cluster.mounts import LOOP_MAJOR, is_mounted, mounts_below, release_image, works_in
-from cluster.owner import Owner
+from cluster.parallel import at_once
 from cluster.persistence import FileSystem
+from cluster.polling import VERB_LIMIT_S, becomes_true
+from cluster.run_user import Owner
 from cluster.system_tools import find_tool
-from cluster.waiting import VERB_LIMIT_S, becomes_true
 from fencepost.errors import BrokenEnvironmentError, FencepostError, LackingMachineError
 from fencepost.files import matching
 

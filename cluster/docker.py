@@ -4,7 +4,7 @@ Nothing is published, and nothing restarts automatically (the SDK's default). Th
 on the run's bridge, which it keeps over restarts. Toxiproxy, in a container that shares this host's network, has its
 links on 127.0.0.1 only, and its HTTP interface on a Unix socket in the run's state folder.
 
-Every user of this host can dial these addresses, so the servers ask for passwords (`cluster.access`).
+Every user of this host can dial these addresses, so the servers ask for passwords (`cluster.credentials`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from docker.types import LogConfig, Mount
 from cluster import server_tree
 from cluster.address import Address
 from cluster.archive import archive_of
-from cluster.at_once import at_once
 from cluster.base_cluster import WIRE_VARIABLE, BaseCluster
 from cluster.container import ContainerNode
 from cluster.engine import (
@@ -42,9 +41,10 @@ from cluster.engine_runs import OWNER_LABEL, this_owner
 from cluster.engine_sweep import RUN_LABEL, STATE_LABEL, remove_run
 from cluster.images import Image, Recipe, provide
 from cluster.lifetime import StateFolder
-from cluster.owner import Owner
+from cluster.parallel import at_once
 from cluster.ports import Ports
 from cluster.programs import ServerProgram, ToxiproxyProgram
+from cluster.run_user import Owner
 from cluster.server import Place
 from cluster.server_node import ASK_MS, Seen
 from cluster.spec import ClusterSpec

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cluster.at_once import at_once
 from cluster.engine_address import Engine, NoContextError, NoEngineError, find_engine
 from cluster.engine_http import ask_engine
 from cluster.lifetime import sites_of_dead, state_parent
+from cluster.parallel import at_once
+from cluster.polling import becomes_true
 from cluster.sweep import UnaskedError
-from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 
 RUN_LABEL: Final = "fencepost.run"

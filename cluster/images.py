@@ -29,8 +29,8 @@ from cluster.archive import archive_of
 from cluster.base import CalledOff, never
 from cluster.engine import ENGINE_ERRORS, words_of
 from cluster.engine_sweep import PROGRAM_LABEL
+from cluster.polling import becomes_true
 from cluster.shared_libraries import shared_libraries
-from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 
 REGISTRY_ANSWER_S = 3

@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from cluster.access import Access
 from cluster.address import Address
 from cluster.base import Cluster
+from cluster.credentials import Access
 from cluster.lifetime import StateFolder, is_alive, state_parent
 from cluster.site import Site
 from fencepost.errors import UsageError

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 
 LOOP_MAJOR = 7
 """The major number of every loop device."""

@@ -13,13 +13,13 @@ from typing import ClassVar
 from cluster.address import Address
 from cluster.base import LOOPBACK
 from cluster.base_cluster import WIRE_VARIABLE, BaseCluster
-from cluster.children import end_child, look_at_child, spawn
 from cluster.lifetime import StateFolder
 from cluster.member_network import MemberNetwork
 from cluster.ports import Ports, ephemeral_range
 from cluster.process_node import ProcessNode
 from cluster.server_node import Seen
 from cluster.spec import ClusterSpec
+from cluster.subprocesses import end_child, look_at_child, spawn
 from fencepost.errors import BrokenEnvironmentError
 
 

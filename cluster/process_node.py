@@ -9,19 +9,19 @@ from pathlib import Path
 from subprocess import Popen
 
 from cluster import server_tree
-from cluster.access import Access
 from cluster.address import Address
-from cluster.children import continue_child, end_child, is_stopped, look_at_child, spawn, stop_child
+from cluster.credentials import Access
 from cluster.data_files import FolderStorage
 from cluster.disk import Disk
 from cluster.member_network import MemberNetwork
-from cluster.owner import Owner
 from cluster.persistence import Policy
+from cluster.polling import ENDLESS, Patience
 from cluster.ports import Ports, PortTakenError, is_listening
 from cluster.programs import ServerProgram
+from cluster.run_user import Owner
 from cluster.server import Place
 from cluster.server_node import Seen, ServerNode
-from cluster.waiting import ENDLESS, Patience
+from cluster.subprocesses import continue_child, end_child, is_stopped, look_at_child, spawn, stop_child
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
 _FIRST_TRIES = 5

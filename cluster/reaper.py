@@ -23,7 +23,7 @@ from typing import Final, Self
 
 from cluster.run_processes import RUN_VARIABLE
 from cluster.site import Site
-from fencepost.fresh import running
+from fencepost.interpreter_start import running
 
 _WAIT: Final = """
 import os, signal, sys

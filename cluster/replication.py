@@ -13,8 +13,8 @@ from typing import Final
 from cluster import resp
 from cluster.address import Address
 from cluster.base import Node
+from cluster.polling import ENDLESS, Patience
 from cluster.probe import MARK_PREFIX
-from cluster.waiting import ENDLESS, Patience
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.quorum import quorum
 

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from cluster.polling import is_readable
 from cluster.process_tree import tree_of
-from cluster.waiting import is_readable
 from fencepost.errors import BrokenEnvironmentError
 
 RUN_VARIABLE = "FENCEPOST_RUN"

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
-from cluster.access import Access, Login
 from cluster.address import Address, LinkKey, ProbeResult
+from cluster.credentials import Access, Login
 from cluster.data_files import DataFiles
 from cluster.persistence import Policy
 from fencepost.history import KeyEvent

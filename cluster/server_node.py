@@ -18,8 +18,8 @@ from cluster.base import Condition, NotInTimeError
 from cluster.data_files import DataFiles, FolderStorage, Storage
 from cluster.disk import Disk, no_disk
 from cluster.persistence import Policy
+from cluster.polling import ENDLESS, VERB_LIMIT_S, Patience
 from cluster.server import Refusal, Server, WriteErrors
-from cluster.waiting import ENDLESS, VERB_LIMIT_S, Patience
 from cluster.wall_clock import ClockAhead, ClockSetting, WallClock, no_clock
 from fencepost.errors import BrokenEnvironmentError
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from cluster.archive import archive_of
-from cluster.owner import Owner
+from cluster.run_user import Owner
 from cluster.shared_libraries import shared_libraries
 from fencepost.errors import BrokenEnvironmentError
 

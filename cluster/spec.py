@@ -9,9 +9,9 @@ from itertools import permutations
 from pathlib import Path
 from typing import Final, Literal
 
-from cluster.access import Access
 from cluster.address import LinkKey
 from cluster.base import RESOURCE
+from cluster.credentials import Access
 from cluster.persistence import FileSystem, Policy
 from cluster.programs import ServerProgram, ToxiproxyProgram
 from cluster.server import Group

@@ -34,9 +34,9 @@ from toxiproxy.toxic import Toxic
 from cluster.address import Address
 from cluster.base import CalledOff, never
 from cluster.http_batch import Reply, Request, carry_out
+from cluster.polling import becomes_true
 from cluster.ports import PortTakenError, is_listening
 from cluster.unix_http import UnixAdapter
-from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 
 Stream = Literal["upstream", "downstream"]

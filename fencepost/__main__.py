@@ -14,7 +14,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. Without arguments this is the program: it takes its arguments from
     the shell, and ends the process."""
     if argv is None:
-        from fencepost.fresh import begin_undisturbed, keep_no_torn_bytecode, search_users_folders_last
+        from fencepost.interpreter_start import begin_undisturbed, keep_no_torn_bytecode, search_users_folders_last
 
         # Looking for garbage at Python's own pace, among what is imported and stays, is a tenth of a short command.
         gc.set_threshold(100_000, 20, 20)

@@ -17,9 +17,9 @@ from fencepost.text import listed, printable
 from harness.config import RunConfig
 from harness.options import replay_command
 from harness.report.progress import Progress
-from harness.run.meanwhile import imported_meanwhile
+from harness.run.plan import Setup
+from harness.run.preimport import imported_meanwhile
 from harness.run.scheduled import Enough, Prepared, perform
-from harness.run.setup import Setup
 from harness.run.snapshot import Display
 from harness.store.manifest import recording
 from harness.store.run_folder import RunFolder

@@ -15,18 +15,18 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from cluster.at_once import at_once
-from cluster.waiting import becomes_true
+from cluster.parallel import at_once
+from cluster.polling import becomes_true
 from cluster.wall_clock import RIGHT, ClockAhead, ClockSetting
 from fencepost.errors import UsageError
 from fencepost.history import Impact
 from fencepost.text import listed
 from fencepost.units import Duration, DurationRange
 from nemesis.base import Evidence, FaultClass, Needs, TargetFields, Topology, World
+from nemesis.do_all import not_gone
 from nemesis.names import Names
 from nemesis.node_down import drawn_nodes
 from nemesis.random_draws import a_few, below, between, by_octaves, jittered, one_of, weighted
-from nemesis.steps import not_gone
 
 SEEN_WITHIN_S = 1.0
 """How long a probe waits for a wrong clock to show: a slow drift takes a while to become visible."""

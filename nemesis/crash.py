@@ -11,14 +11,14 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.history import HowDown, Impact
 from fencepost.units import Duration
 from nemesis.base import Evidence, FaultClass, Topology, World
+from nemesis.do_all import do_all
 from nemesis.names import Names
 from nemesis.node_down import BACK_WITHIN_S, LONGEST_LEASE, NodeDown, drawn_nodes
 from nemesis.random_draws import a_few, weighted
-from nemesis.steps import do_all
 
 
 class CrashOptions(msgspec.Struct, frozen=True):

@@ -11,14 +11,14 @@ from typing import Literal
 
 import msgspec
 
-from cluster.at_once import at_once
+from cluster.parallel import at_once
 from cluster.server import Refusal
 from fencepost.history import Impact
 from fencepost.units import Duration
 from nemesis.base import Evidence, FaultClass, Needs, TargetFields, Topology, World, hitting
+from nemesis.do_all import do_all, in_service
 from nemesis.node_down import NODE_MIXTURE, NodeTargets, drawn_nodes
 from nemesis.random_draws import jittered, one_of, weighted
-from nemesis.steps import do_all, in_service
 
 _KINDS: dict[str, Refusal] = {"oom": "out of memory", "no-replicas": "no replicas"}
 

@@ -14,17 +14,17 @@ from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from cluster.at_once import at_once
 from cluster.base import Node
-from cluster.waiting import becomes_true
+from cluster.parallel import at_once
+from cluster.polling import becomes_true
 from fencepost.history import HowDown, Impact
 from fencepost.units import Duration
 from nemesis.base import Evidence, FaultClass, TargetFields, Topology, World, hitting
+from nemesis.do_all import in_service, not_gone
 from nemesis.names import Names
 from nemesis.partition_shapes import spare
 from nemesis.quorum_loss import losing_quorum
 from nemesis.random_draws import some, weighted
-from nemesis.steps import in_service, not_gone
 
 BACK_WITHIN_S = 2.0
 

@@ -16,15 +16,15 @@ from typing import Literal
 
 import msgspec
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
 from nemesis.base import Client, Evidence, FaultClass, Needs, Step, TargetFields, Targets, Topology, World, hitting
+from nemesis.do_all import do_all, in_service
 from nemesis.names import Names
 from nemesis.partition_shapes import spare
+from nemesis.pause_before_reply import stop_untold
 from nemesis.random_draws import below, between, jittered, some, weighted
-from nemesis.steps import do_all, in_service
-from nemesis.untold import stop_untold
 
 CATCH_WITHIN_S = 1.0
 """How long to wait for a client at the step that the pause is aimed at."""

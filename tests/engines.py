@@ -28,7 +28,7 @@ from typing import Final
 from cluster.engine_address import Engine, NoEngineError, find_engine
 from cluster.engine_http import ask_engine
 from cluster.engine_runs import image_ids
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.setup.machine import tools_folder
 from tests import signals
 from tests.cluster.engines import use_context, write_context

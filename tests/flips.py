@@ -125,7 +125,7 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "return end if bool((until > end).all()) else np.minimum(end, until)",
     ): _SLOWER,
     (
-        "harness/history/backing.py",
+        "harness/history/quorum_support.py",
         "Backing._restarted",
         "before != after and lost >= from_ns and seen < to_ns",
     ): "a node that came into sight as a stretch ended may have held the value until then, and is not asked about",
@@ -155,21 +155,21 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "if numbers.min(initial=0) >= 0 and (size := width_of(numbers)) < 4 * len(numbers) + 1024:",
     ): _SLOWER,
     (
-        "harness/history/reaches.py",
+        "harness/history/interval_reach.py",
         "last_reached",
         "places: Places = np.arange(count, dtype=np.int32 if count <= 2**31 else np.int64)",
     ): "no table has so many rows",
     (
-        "harness/history/reaches.py",
+        "harness/history/interval_reach.py",
         "last_reached",
         "places: Places = np.arange(count, dtype=np.int32 if count >= 2**31 else np.int64)",
     ): "says only how many bytes a place takes",
     (
-        "harness/history/reaches.py",
+        "harness/history/interval_reach.py",
         "last_reached",
         "to_end = further & (until > _for_rows(start[ends], ends))",
     ): _SLOWER,
-    ("harness/history/reaches.py", "last_reached", "if ascending(found):"): _SLOWER,
+    ("harness/history/interval_reach.py", "last_reached", "if ascending(found):"): _SLOWER,
     (
         "harness/history/overlaps.py",
         "overlapping_pairs",

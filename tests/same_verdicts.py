@@ -29,12 +29,12 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 RENAMED_CHECKERS: Final[Mapping[str, str]] = {
-    "beliefs": "quorum_backing",
-    "holding": "early_loss",
-    "idle": "refused_alone",
-    "losses": "key_losses",
-    "overruns": "acquire_timeouts",
-    "validity": "lease_validity",
+    "early_loss": "premature_loss",
+    "kept_out": "starvation",
+    "keys_left": "undeleted_keys",
+    "others_keys": "ownership",
+    "refused_alone": "uncontended_refusals",
+    "unplanned": "unplanned_failures",
 }
 """What BASE calls a checker: what this tree calls it. Empty once BASE is newer than the last renaming."""
 

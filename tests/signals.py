@@ -28,7 +28,7 @@ import psutil
 from cluster.engine import connect
 from cluster.engine_address import find_engine
 from cluster.engine_sweep import RUN_LABEL
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.files import matching
 from tests.cluster.reapers import WITHIN_S, left_of
 from tests.foreground import obey_signals

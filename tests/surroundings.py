@@ -27,7 +27,7 @@ from typing import Final
 
 import psutil
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from tests.foreground import obey_signals
 from tests.harness.runs import ROOT, short_run
 from tests.needs import why_not

@@ -33,7 +33,7 @@ from typing import Final
 
 import msgspec
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.errors import UsageError
 from harness.store.manifest import write_manifest
 from harness.store.run_folder import RunFolder

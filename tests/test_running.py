@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from tests import durations
 from tests.progress import Progress, Tally
 from tests.skips import Skipped, read_skipped

@@ -24,7 +24,7 @@ ANSWER: dict[str, Any] = {
                 "examples": [{"key": "k1", "earlier": {"start_ms": 1.5}}],
             }
         ],
-        "figures": {"liveness": {"wait_ms": {"p50": 1.0}, "jain": None}, "early_loss": {"lost_early": 0}},
+        "figures": {"liveness": {"wait_ms": {"p50": 1.0}, "jain": None}, "premature_loss": {"lost_early": 0}},
     }
 }
 
@@ -54,7 +54,7 @@ def changed(*path: str | int, to: object) -> list[str]:
         (("findings",), []),
         (("figures", "liveness", "wait_ms", "p50"), 1.1),
         (("figures", "liveness", "jain"), 1.0),
-        (("figures", "early_loss"), {}),
+        (("figures", "premature_loss"), {}),
         (("figures", "counter"), {"lost": 0}),
     ],
 )
@@ -66,7 +66,7 @@ def test_texts_missing_figures_and_new_names_of_checkers_are_no_difference() -> 
     assert changed("findings", 0, "text", to="one pair of sections overlapped") == []
     assert changed("figures", "liveness", to={"wait_ms": {"p50": 1.0}}) == []
     before = deepcopy(ANSWER)
-    before["verdict"]["figures"]["holding"] = before["verdict"]["figures"].pop("early_loss")
+    before["verdict"]["figures"]["early_loss"] = before["verdict"]["figures"].pop("premature_loss")
     assert list(differences(before, ANSWER)) == []
 
 

@@ -25,11 +25,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError, FencepostError
-from fencepost.fresh import is_complete
+from fencepost.interpreter_start import is_complete
 from fencepost.options import fields_of
 from fencepost.user_code import in_words
+from workloads.answer_checks import checked_description
 from workloads.base import Lock, LockSettings, NodeAddress, other_processes
-from workloads.checked import checked_description
 from workloads.control import Control, State
 from workloads.heartbeat import Heartbeat
 from workloads.kinds import find_workload

@@ -32,8 +32,8 @@ from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import Int64
 from fencepost.options import fields_of
 from fencepost.text import text_of
+from workloads.answer_checks import checked_lease
 from workloads.base import Lease, LockSettings, NodeAddress
-from workloads.checked import checked_lease
 from workloads.options import LockOptions
 
 PROTOCOL_VERSION: Final = 1

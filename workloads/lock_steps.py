@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, TypeVar
 from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from fencepost.history import LATEST_NS, Op, Outcome
 from fencepost.user_code import in_words
+from workloads.answer_checks import checked_lease, checked_words, checked_yes
 from workloads.base import KnowsIfHeld, Lease, LetsReadersIn, Lock, RunsStatements, ShowsError
-from workloads.checked import checked_lease, checked_words, checked_yes
 from workloads.control import Control, State
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder

@@ -87,7 +87,7 @@ class Containers(Backend):
 
     def examine(self, server: str) -> Ability:
         """Found out by having the engine host a small cluster."""
-        from cluster.access import Access
+        from cluster.credentials import Access
         from cluster.engine_trial import USE_ANOTHER, UnfitEngineError, engine_facts, try_engine
         from cluster.programs import find_server, find_toxiproxy
         from cluster.spec import ClusterSpec

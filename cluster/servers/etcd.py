@@ -16,10 +16,10 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from cluster.access import Login
 from cluster.address import Address, LinkKey, ProbeResult
-from cluster.at_once import at_once
+from cluster.credentials import Login
 from cluster.etcd_gateway import coded, get, post, range_of
+from cluster.parallel import at_once
 from cluster.persistence import Policy
 from cluster.probe import MARK_PREFIX
 from cluster.server import (

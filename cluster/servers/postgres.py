@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from cluster.access import Login
 from cluster.address import Address, LinkKey, ProbeResult
-from cluster.at_once import at_once
+from cluster.credentials import Login
+from cluster.parallel import at_once
 from cluster.persistence import Policy, mismatch
 from cluster.postgres_messages import DATABASE, PostgresConnection, Row, ask, query, read_reply, start_up
 from cluster.server import (

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cluster import probe, resp
-from cluster.access import Login
 from cluster.address import Address
 from cluster.base import LOOPBACK
+from cluster.credentials import Login
 from cluster.data_files import DataFiles
 from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader

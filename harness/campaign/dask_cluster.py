@@ -17,7 +17,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
-from fencepost.fresh import running
+from fencepost.interpreter_start import running
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -137,7 +137,7 @@ def _hub(count: int) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     path = os.pathsep.join(each for each in sys.path if each)
     with TemporaryFile() as printed:
         hub = subprocess.Popen(
-            running("harness.campaign.hub", str(count)),
+            running("harness.campaign.scheduler_process", str(count)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=printed,

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fencepost.errors import BrokenEnvironmentError
 from harness.campaign.grid import Cell, Grid, Part, check
-from harness.campaign.hands import Hands
+from harness.campaign.parallelism import Hands
 from harness.campaign.study import Played, Study, make_study
 from harness.scripts.experiment import find_experiments
 

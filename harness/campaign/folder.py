@@ -22,10 +22,10 @@ from fencepost.files import kind_of, read_document, read_json, write_whole
 from harness.campaign.grid import Cell, Grid, Part
 from harness.campaign.growth import grown
 from harness.campaign.measure import Figures
-from harness.campaign.order import Slot
+from harness.campaign.plan_order import Slot
 from harness.run.environment import revision_in_words
 from harness.store.append_log import AppendLog, read_lines
-from harness.store.held import hold
+from harness.store.folder_lock import hold
 
 _SCHEMA: Final = 2
 """1: runs required `lease` unless they said otherwise."""

@@ -20,8 +20,8 @@ from harness.campaign.adding import (
     unadded,
 )
 from harness.campaign.durations import quantiles
+from harness.campaign.exposure import Stakes, stakes_of
 from harness.campaign.of_a_run import BLAMES, Blamed, JudgedRun
-from harness.campaign.stakes import Stakes, stakes_of
 from harness.checkers import acquire_timeouts, disturbance, faults, liveness, quorum_backing
 from harness.checkers.opportunities import Figures as Opportunities
 from harness.checkers.orphans import Figures as Orphans

@@ -16,13 +16,13 @@ from fencepost.errors import FencepostError, UsageError
 from harness.campaign.example_timeline import moment_of, other_moment_of, whole_run
 from harness.campaign.folder import RunLine
 from harness.campaign.measure import measure
-from harness.campaign.order import Slot
+from harness.campaign.plan_order import Slot
 from harness.campaign.provenance import versions_of
 from harness.config import RunConfig
 from harness.options import parse_replacements, parse_run
 from harness.run.messages import Failed
+from harness.run.plan import Setup
 from harness.run.prepare import prepare, prepare_setup
-from harness.run.setup import Setup
 from harness.run.snapshot import Display
 from harness.scripts import play as scripted
 from harness.scripts.experiment import Experiment, find_experiments

@@ -14,18 +14,18 @@ from rich.console import Console
 
 from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from fencepost.text import plural
+from harness.campaign.concurrency import FindingPace, Pace
 from harness.campaign.equipment import equipment
 from harness.campaign.folder import CampaignFolder
 from harness.campaign.grid import Grid
-from harness.campaign.hands import ALONE, Hands
 from harness.campaign.one_run import Order, config_of, make
-from harness.campaign.order import Estimate, Slot, in_order
-from harness.campaign.pace import FindingPace, Pace
-from harness.campaign.record import Outcomes, Record, in_words
+from harness.campaign.parallelism import ALONE, Hands
+from harness.campaign.plan_order import Estimate, Slot, in_order
+from harness.campaign.progress import Outcomes, Record, in_words
 from harness.config import RunConfig
 from harness.report.progress import Progress
 from harness.run.interruption import Interruption
-from harness.run.outside import more_runs_follow
+from harness.run.sandbox_parent import more_runs_follow
 
 MOST_RUNS: Final = 10_000
 _PLAIN_INTERVAL_S: Final = math.inf

@@ -23,14 +23,14 @@ import msgspec
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.text import printable
 from harness.campaign import worker
+from harness.campaign.concurrency import Pace
 from harness.campaign.dask_cluster import AWAY_S, present_at
 from harness.campaign.equipment import Equipment
 from harness.campaign.one_run import Made, Order
-from harness.campaign.order import Slot
-from harness.campaign.pace import Pace
+from harness.campaign.plan_order import Slot
 from harness.campaign.worker import Refused
 from harness.run.messages import Failed, decode, encode
-from harness.store.parcel import unpack
+from harness.store.archive import unpack
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -22,8 +22,8 @@ from harness.campaign.export import runs_frame
 from harness.campaign.folder import Campaign, CampaignFolder, RunLine, finished_runs
 from harness.campaign.forms import forms_of
 from harness.campaign.grid import Grid
-from harness.campaign.hands import Hands
-from harness.campaign.order import Slot, in_order
+from harness.campaign.parallelism import Hands
+from harness.campaign.plan_order import Slot, in_order
 from harness.campaign.play import Plan, make_plan, play, playable
 from harness.campaign.provenance import machine_line, provenance_of
 from harness.config import RunConfig

@@ -21,20 +21,20 @@ import pandas as pd
 from fencepost.history import ClientEnd, task_names
 from fencepost.text import count, milliseconds
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.phrases import at, lasting, out_of_order
+from harness.explain.words import at, lasting, out_of_order
 from harness.figures import KeyFigures, Row
+from harness.history.chunks import parts
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import Ints
 from harness.history.key_owners import rows_of
-from harness.history.parts import parts
 from harness.history.recorded import Recorded
 from harness.history.sections import pause_windows
 from harness.verdict import Answer, Finding
 
 SLACK_MS: Final = 250
 """This much is not held against the lock. A call passes two processes, the client's and perhaps one of the lock's own.
-The record shows that one of them stood still only from 100 ms on (`harness.history.gaps`), and of the second one not
-even its CPU starvation. It is the same for every TTL, because it is a property of the machine."""
+The record shows that one of them stood still only from 100 ms on (`harness.history.client_stalls`), and of the second
+one not even its CPU starvation. It is the same for every TTL, because it is a property of the machine."""
 
 
 class Figures(KeyFigures, frozen=True):

@@ -20,7 +20,7 @@ import pandas as pd
 
 from fencepost.text import milliseconds, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.phrases import at, lasting
+from harness.explain.words import at, lasting
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import rows_of

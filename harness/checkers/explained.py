@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from fencepost.text import listed, printable
 from harness.checkers.kinds import kinds
-from harness.explain.cases import Case, case_of
 from harness.explain.evidence import Evidence, gather
+from harness.explain.examples import Case, case_of
 from harness.explain.explanation import Explained, Explanation
 from harness.explain.kinds import Example, FindingKind, Told
-from harness.explain.phrases import was
 from harness.explain.replies import Span
+from harness.explain.words import was
 from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
 from harness.verdict import Finding, Verdict, ordered

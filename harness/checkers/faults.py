@@ -53,7 +53,7 @@ class Figures(CheckerFigures, frozen=True):
 
 
 def check(run: Recorded) -> Answer:
-    """Unplanned faults are not counted: they were not asked for (`harness.checkers.unplanned`)."""
+    """Unplanned faults are not counted: they were not asked for (`harness.checkers.unplanned_failures`)."""
     planned = [event for event in run.faults if not event.unplanned]
     injected = {event.fault: event for event in planned if event.event == "injected"}
     healed = {event.fault: event for event in planned if event.event == "healed"}

@@ -22,7 +22,7 @@ from fencepost.text import count, plural
 from harness.checkers.writes import by_when, first_ms, moment_of, shown
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.meeting import together
-from harness.explain.phrases import at
+from harness.explain.words import at
 from harness.figures import DATA, CheckerFigures, Part, Row, Tile, Tone
 from harness.history.groups import Bools, Groups, Ints, TimeLine, codes_of, known, width_of
 from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between

@@ -30,7 +30,7 @@ import pandas as pd
 from fencepost.text import milliseconds, plural, printable
 from harness.checkers.acquire_timeouts import stood_still_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.phrases import lasting
+from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import between
 from harness.history.free_times import free_times, names_of

@@ -21,7 +21,7 @@ import numpy as np
 from fencepost.text import listed, milliseconds, plural, printable
 from harness.checkers.free_waits import patience_ns, silences
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.phrases import lasting
+from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import between
 from harness.history.key_owners import rows_of

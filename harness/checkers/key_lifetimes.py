@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 from fencepost.quorum import quorum
 from fencepost.text import count, listed, milliseconds, out_of, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.phrases import lasting
+from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
-from harness.history.backing import Backing
 from harness.history.key_owners import places_of, rows_of
+from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
 from harness.history.sections import SLEW, derive_leases
 from harness.verdict import Answer, shown

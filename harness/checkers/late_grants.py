@@ -24,12 +24,12 @@ import pandas as pd
 from fencepost.text import count, milliseconds, out_of, plural
 from harness.checkers.acquire_timeouts import SLACK_MS, stood_still_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.phrases import lasting
+from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
-from harness.history.backing import Backing, Loss
+from harness.history.chunks import parts
 from harness.history.groups import Ints, known
 from harness.history.key_owners import rows_of
-from harness.history.parts import parts
+from harness.history.quorum_support import Backing, Loss
 from harness.history.recorded import Recorded, named
 from harness.history.sections import derive_leases
 from harness.verdict import Answer, shown

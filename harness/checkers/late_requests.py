@@ -23,7 +23,7 @@ import numpy as np
 
 from fencepost.text import listed, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.phrases import lasting
+from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.key_owners import rows_of
 from harness.history.ledger import Ledger

@@ -32,12 +32,12 @@ import pandas as pd
 
 from fencepost.text import milliseconds
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.phrases import at, lasting
+from harness.explain.words import at, lasting
 from harness.figures import CheckerFigures
+from harness.history.chunks import by_lives
 from harness.history.groups import Bools, Ints
 from harness.history.key_owners import rows_of
-from harness.history.lapses import find_lapses
-from harness.history.parts import by_lives
+from harness.history.lease_gaps import find_lapses
 from harness.history.recorded import Recorded, named
 from harness.history.sections import SLEW, derive_leases
 from harness.verdict import Answer, Finding

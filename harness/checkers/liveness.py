@@ -15,11 +15,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from fencepost.text import count, milliseconds, number, plural
-from harness.checkers.kept_out import CROWD
+from harness.checkers.starvation import CROWD
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures, Row, Tile
+from harness.history.chunks import parts
 from harness.history.fault_windows import last_ends, majority_windows
-from harness.history.parts import parts
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Blame, Finding
 

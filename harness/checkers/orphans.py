@@ -22,7 +22,7 @@ import numpy as np
 
 from fencepost.text import count, milliseconds, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.phrases import lasting
+from harness.explain.words import lasting
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_holdings import Watched

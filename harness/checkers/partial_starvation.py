@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fencepost.text import count
-from harness.checkers.kept_out import CROWD
+from harness.checkers.starvation import CROWD
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import merged

@@ -19,9 +19,9 @@ import pandas as pd
 from fencepost.text import count, milliseconds, number
 from harness.checkers.liveness import Spread, spread
 from harness.figures import CheckerFigures, Part, Row, Table, Tile
+from harness.history.chunks import parts
 from harness.history.fault_windows import longest_windows, merged
 from harness.history.groups import Codes, Ints
-from harness.history.parts import parts
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
 

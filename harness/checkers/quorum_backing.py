@@ -20,9 +20,9 @@ from fencepost.text import listed, milliseconds, of_sections, plural, printable
 from harness.explain.causes import Cause, of_loss
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.node_replies import replies
-from harness.explain.phrases import lasting, yes_to_another_request
+from harness.explain.words import lasting, yes_to_another_request
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
-from harness.history.backing import LOSSES, Backing, Loss, WeakStretch, in_words
+from harness.history.quorum_support import LOSSES, Backing, Loss, WeakStretch, in_words
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer, Blame, Finding, worst_first
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from fencepost.text import listed, milliseconds, printable
 from harness.checkers import acquire_timeouts, liveness, orphans
-from harness.checkers.kept_out import least_gap_ms
-from harness.explain.phrases import out_of_order
+from harness.checkers.starvation import least_gap_ms
+from harness.explain.words import out_of_order
 from harness.history.recorded import Recorded
 from harness.verdict import Verdict
 

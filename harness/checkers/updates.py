@@ -11,10 +11,10 @@ import pandas as pd
 
 from fencepost.text import count, plural, printable
 from harness.checkers.writes import by_when, first_ms, moment_of, shown
-from harness.explain.cases import Case, ops_of
+from harness.explain.examples import Case, ops_of
 from harness.explain.kinds import Evidence, FindingKind, Told
 from harness.explain.meeting import together
-from harness.explain.phrases import at
+from harness.explain.words import at
 from harness.figures import DATA, Cell, CheckerFigures, Part, Row, Tile
 from harness.history.groups import Bools, Groups, Ints, address, all_different, codes_in, look_up
 from harness.history.overlap_counts import overlapped_keys

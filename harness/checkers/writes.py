@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.explain.phrases import at
+from harness.explain.words import at
 from harness.history.groups import Ints
 from harness.history.recorded import Recorded
 

@@ -8,7 +8,7 @@ from typing import Final
 from fencepost.errors import FencepostError, UsageError
 from fencepost.meant import question
 from harness.campaign.grid import Cell, Grid, Part, check
-from harness.campaign.order import Slot
+from harness.campaign.plan_order import Slot
 from harness.campaign.play import playable
 from harness.claims.claim import Claim, Trial
 from harness.claims.edges import EDGES, Edge, points_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from fencepost.options import Option
-from harness.campaign.hands import OnScheduler, SideBySide
+from harness.campaign.parallelism import OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results

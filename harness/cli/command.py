@@ -18,7 +18,7 @@ from harness.options import options_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from harness.campaign.hands import Hands
+    from harness.campaign.parallelism import Hands
     from harness.campaign.study import Study
 
 _PLACES: Final = ("--report", "--results")
@@ -50,7 +50,7 @@ class Call:
     def make(self, study: Study[Any], out: Console, hands: Hands | None = None) -> int:
         """Make the runs of a study where its command wants them; returns the exit code. `hands`: if they were found
         before."""
-        from harness.campaign.hands import Hands
+        from harness.campaign.parallelism import Hands
         from harness.campaign.study import run_study
 
         told = self.arguments

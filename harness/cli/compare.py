@@ -9,7 +9,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.options import Option
-from harness.campaign.hands import AtOnce, OnScheduler
+from harness.campaign.parallelism import AtOnce, OnScheduler
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results

@@ -11,7 +11,7 @@ import msgspec
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.options import Option
-from harness.campaign.hands import Hands, OnScheduler, SideBySide
+from harness.campaign.parallelism import Hands, OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results, options_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.explain.cases import Case, Side
 from harness.explain.causes import Cause, how_vague
+from harness.explain.examples import Case, Side
 from harness.explain.nodes import NodePart
 from harness.history.fault_windows import Window
 from harness.verdict import Finding

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.explain.cases import Case, Side
 from harness.explain.causes import Cause
 from harness.explain.evidence import Evidence
+from harness.explain.examples import Case, Side
 from harness.explain.nodes import NodePart
 from harness.history.recorded import Recorded
 from harness.promises import Belongs, Surveyed

@@ -8,10 +8,10 @@ from typing import Final, Self
 import numpy as np
 
 from fencepost.text import listed, printable
-from harness.explain.cases import Side
-from harness.explain.phrases import at
+from harness.explain.examples import Side
 from harness.explain.requests import client_of, how_sent
 from harness.explain.wire_requests import WireRequest, WireRequests
+from harness.explain.words import at
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from harness.explain.cases import Case, Side
 from harness.explain.causes import of_overlap
 from harness.explain.evidence import Evidence
+from harness.explain.examples import Case, Side
 from harness.explain.kinds import Told
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, too_few, undecided
-from harness.explain.phrases import at
 from harness.explain.sessions import by_session
+from harness.explain.words import at
 from harness.history.recorded import Recorded
 
 UNRECORDED: Final = "One of the two sections was not recorded, so it is unknown how this happened."

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from fencepost.quorum import quorum
-from harness.explain.cases import Side
 from harness.explain.evidence import Evidence
+from harness.explain.examples import Side
 from harness.explain.node_events import NodeEvent
 from harness.explain.replies import Asked
 from harness.explain.wire_requests import WireRequest

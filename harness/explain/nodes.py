@@ -13,8 +13,8 @@ from functools import partial
 from typing import Literal
 
 from fencepost.history import FaultEvent
-from harness.explain.cases import Side
 from harness.explain.evidence import Evidence
+from harness.explain.examples import Side
 from harness.explain.node_events import NodeEvent
 from harness.explain.node_replies import Said, replies
 from harness.history.fault_windows import Window, windows

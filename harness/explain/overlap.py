@@ -8,13 +8,14 @@ import numpy as np
 
 from fencepost.quorum import quorum
 from fencepost.text import listed, plural
-from harness.explain.cases import Side
 from harness.explain.evidence import Evidence
+from harness.explain.examples import Side
 from harness.explain.let_in import let_in
 from harness.explain.node_events import NodeEvent
 from harness.explain.node_replies import Said
 from harness.explain.nodes import Loss, NodePart, went_down
-from harness.explain.phrases import (
+from harness.explain.requests import who_did
+from harness.explain.words import (
     at,
     brought_down,
     kept_from_coming,
@@ -27,9 +28,8 @@ from harness.explain.phrases import (
     why_forgotten,
     yes_to_another_request,
 )
-from harness.explain.requests import who_did
-from harness.history.backing import in_words
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.quorum_support import in_words
 from harness.history.recorded import Recorded
 
 NOT_RECORDED = "The record does not show which nodes granted it, so this cannot be explained further."

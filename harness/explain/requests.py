@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from fencepost.text import printable
-from harness.explain.phrases import at, lasting
+from harness.explain.words import at, lasting
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from harness.explain.cases import Side, ops_of
+from harness.explain.examples import Side, ops_of
 from harness.explain.explanation import Explanation
 from harness.history.recorded import Recorded
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.explain.cases import Side
 from harness.explain.causes import Cause
-from harness.explain.phrases import at
+from harness.explain.examples import Side
+from harness.explain.words import at
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.recorded import Recorded
 from harness.history.session_ends import SessionEnds

@@ -2,9 +2,9 @@
 
 A lock that excludes no client produces quadratically many pairs, so pairs are counted by sorting. Order the sections of
 a key by start. The sections before j whose window is still open when j starts are all sections before j minus those
-whose window has ended, so it is enough to know how far each window reaches (`harness.history.reaches`). This is done
-for three windows: the section itself, the possible one and the certain one. So every section gets the number of earlier
-sections that overlap it in each window, and
+whose window has ended, so it is enough to know how far each window reaches (`harness.history.interval_reach`).
+This is done for three windows: the section itself, the possible one and the certain one. So every section gets the
+number of earlier sections that overlap it in each window, and
 
     lock = certain    undecided = possible - certain    client = section - possible
 
@@ -32,8 +32,8 @@ import numpy as np
 import pandas as pd
 
 from harness.history.groups import Bools, Codes, Groups, Ints
+from harness.history.interval_reach import Places, last_reached, open_windows
 from harness.history.overlaps import BLAMES, MOST_PAIRS, OverlapBlame, Windows, overlapping_pairs, touching
-from harness.history.reaches import Places, last_reached, open_windows
 
 S = TypeVar("S")
 T = TypeVar("T")

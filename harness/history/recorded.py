@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from harness.history.backing import Backing
 from harness.history.groups import Groups, codes_of
 from harness.history.key_owners import Owners, find_owners
 from harness.history.ledger import Ledger
 from harness.history.overlaps import sections_by_key
+from harness.history.quorum_support import Backing
 from harness.history.run_tables import RunTables
 
 

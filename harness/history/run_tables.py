@@ -15,8 +15,8 @@ from fencepost.history import ClientEnd, Denied, FaultEvent, KeyEvent, Timeline
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
 from harness.history.key_holdings import Watched
-from harness.history.lags import Lags
 from harness.history.open_ended import granted_open_ended
+from harness.history.wakeup_latency import Lags
 from harness.history.wrong_clocks import WrongClocks
 from workloads.kinds import find_workload
 

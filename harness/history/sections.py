@@ -33,6 +33,7 @@ import pandas as pd
 from fencepost.errors import UsageError
 from fencepost.history import ClientEnd, FaultEvent
 from fencepost.memory import free_unused
+from harness.history.chunks import by_lives
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import (
     Bools,
@@ -46,9 +47,8 @@ from harness.history.groups import (
     placed,
     width_of,
 )
-from harness.history.lapses import find_lapses
+from harness.history.lease_gaps import find_lapses
 from harness.history.open_ended import granted_open_ended
-from harness.history.parts import by_lives
 
 ENDED: Final = ("release", "killed", "open")
 POSITION: Final = "position"

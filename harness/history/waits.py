@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from fencepost.history import ClientEnd
+from harness.history.chunks import by_lives
 from harness.history.fault_windows import FOREVER_NS, longest_windows
 from harness.history.groups import Groups, codes_of, placed
 from harness.history.key_owners import rows_of
 from harness.history.link_activity import Links
-from harness.history.parts import by_lives
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fencepost.errors import UsageError
-from harness.explain.cases import case_of
+from harness.explain.examples import case_of
 from harness.history.recorded import Recorded
 from harness.verdict import Blame, Finding, Verdict, breaking
 

@@ -15,13 +15,13 @@ from rich.table import Table
 
 from fencepost.text import listed, plural, printable
 from harness.checkers.remarks import remarks
-from harness.explain.cases import Side
+from harness.explain.examples import Side
 from harness.explain.explanation import Explained, Explanation
 from harness.explain.node_replies import Said
 from harness.explain.nodes import NodePart
-from harness.explain.phrases import at, lasting, outage
 from harness.explain.space_time import Album, Picture
 from harness.explain.wire_requests import WireRequest
+from harness.explain.words import at, lasting, outage
 from harness.history.fault_windows import FOREVER_NS, Window
 from harness.history.recorded import Recorded
 from harness.report.space_time_text import COLUMNS, least_columns, text_picture

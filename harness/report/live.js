@@ -1,4 +1,4 @@
-// Puts what the server sends into the places of a live page: as text, never as markup. See harness/serve/shown.py.
+// Puts what the server sends into the places of a live page: as text, never as markup. See harness/serve/live_message.py.
 "use strict";
 (() => {
   const source = new EventSource("events");

@@ -19,7 +19,7 @@ from harness.explain.explanation import Explained, Explanation
 from harness.explain.space_time import Album
 from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
-from harness.report import charts, facts, offered
+from harness.report import charts, checker_output, run_description
 from harness.report.explanations import NO_PICTURES, explanations_of, lines
 from harness.report.html import render, script_json
 from harness.report.space_time_svg import svg_picture
@@ -65,16 +65,16 @@ def render_page(
     return render(
         "page.html.j2",
         data=script_json(data),
-        title=facts.title(recorded),
-        facts=facts.run_facts(recorded, environment),
-        story=facts.story(recorded, environment),
+        title=run_description.title(recorded),
+        facts=run_description.run_facts(recorded, environment),
+        story=run_description.story(recorded, environment),
         word=word,
         says=says,
         hides=bool(hidden(verdict.findings, verdict.require)),
         outcomes=list(outcomes(verdict)),
         blame_line=meetings.blame_line if meetings else None,
         verdict=verdict,
-        tiles=facts.tiles(verdict, environment),
+        tiles=run_description.tiles(verdict, environment),
         capped=count(MOST_OVERLAPS) if isinstance(drawn, list) and len(drawn) >= MOST_OVERLAPS else None,
         findings=[
             _finding(each, cause, recorded, verdict, explained, album)
@@ -86,8 +86,8 @@ def render_page(
         waiting=_waiting(recorded),
         acquiring=_acquiring(recorded),
         faults=[_fault_row(w, recorded) for w in faults],
-        fault_counts=[row.text for row in offered.rows(verdict) if row.is_input],
-        parts=offered.parts(verdict),
+        fault_counts=[row.text for row in checker_output.rows(verdict) if row.is_input],
+        parts=checker_output.parts(verdict),
         replay=printable(replay) if replay else None,
         config_rows=_rows(msgspec.to_builtins(recorded.config)),
         environment_groups=_groups(environment),

@@ -20,7 +20,7 @@ from harness.checkers.consequences import one_by_one
 from harness.config import NO_HABITS, RunConfig
 from harness.explain.explanation import Explained, clearest_of
 from harness.history.recorded import Recorded
-from harness.report import facts, offered
+from harness.report import checker_output, run_description
 from harness.report.terminal import Text
 from harness.report.wording import blame, counted, example, headline, meetings_in, outcomes
 from harness.verdict import Finding, Verdict, hidden
@@ -49,7 +49,7 @@ def render_summary(
     `environment.json`; `explained`: the findings' examples, of which the clearest one's sentence is shown;
     `everything`: also more than a terminal shows at a glance. If the run crashed, missing data is shown as missing or
     left out."""
-    title = f"{facts.title(recorded)} · {printable(recorded.config.workload)} · seed {recorded.config.seed}"
+    title = f"{run_description.title(recorded)} · {printable(recorded.config.workload)} · seed {recorded.config.seed}"
     found = list(_findings(verdict, explained, everything=everything))
     return _Fitting(
         (
@@ -110,18 +110,19 @@ def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
     return [
         (
             "lock",
-            f"{facts.lock_name(run)}{facts.named_lock(run)}, TTL {config.ttl_ms} ms{_fencing(config)}"
+            f"{run_description.lock_name(run)}{run_description.named_lock(run)}, TTL {config.ttl_ms} ms"
+            f"{_fencing(config)}"
             f"{_lock_settings(environment)}",
         ),
         (
             "load",
-            f"{facts.clients(config)}, {plural(len(config.key_names), 'key')}, hold {config.stay_in_words}"
-            f"{_more_of_the_load(config)}; {facts.ran(run)}",
+            f"{run_description.clients(config)}, {plural(len(config.key_names), 'key')}, hold {config.stay_in_words}"
+            f"{_more_of_the_load(config)}; {run_description.ran(run)}",
         ),
-        ("cluster", facts.cluster_line(run, environment)),
-        ("disk", facts.persistence_line(run, environment)),
-        *((row.label, row.text) for row in offered.rows(verdict) if row.is_input),
-        *(("record", text) for text in facts.record(run)),
+        ("cluster", run_description.cluster_line(run, environment)),
+        ("disk", run_description.persistence_line(run, environment)),
+        *((row.label, row.text) for row in checker_output.rows(verdict) if row.is_input),
+        *(("record", text) for text in run_description.record(run)),
     ]
 
 
@@ -153,10 +154,10 @@ def _lock_settings(environment: Mapping[str, object]) -> str:
 
 
 def _seen(verdict: Verdict, environment: Mapping[str, object]) -> list[tuple[str, str]]:
-    rows = [(row.label, row.text) for row in offered.rows(verdict) if not row.is_input]
+    rows = [(row.label, row.text) for row in checker_output.rows(verdict) if not row.is_input]
     overhead = environment.get("proxy_overhead_us")
     if isinstance(overhead, Mapping) and overhead:
-        texts = (f"adds {facts.overhead_p50(overhead)} at p50", facts.overhead_note(overhead))
+        texts = (f"adds {run_description.overhead_p50(overhead)} at p50", run_description.overhead_note(overhead))
         rows.append(("proxy", "; ".join(filter(None, texts))))
     return rows
 

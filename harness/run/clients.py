@@ -17,13 +17,13 @@ import psutil
 
 from cluster.address import Address
 from cluster.base import RESOURCE, Cluster, Condition
-from cluster.children import wants_processor
 from cluster.spec import sentinels_of
+from cluster.subprocesses import wants_processor
 from cluster.wall_clock import ClockAhead, ClockSetting, no_clock
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.files import on_disk
-from fencepost.fresh import running
 from fencepost.history import ClientEnd, task_names
+from fencepost.interpreter_start import running
 from harness.config import RunConfig
 from harness.run.client_clock import ClientClock
 from harness.store.run_folder import RunFolder

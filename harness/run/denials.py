@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-from cluster.at_once import at_once
 from cluster.base import Node
+from cluster.parallel import at_once
 from fencepost.history import Denied
 
 _WITHIN_MS: Final = 500.0

@@ -1,4 +1,4 @@
-"""What the process in the sandbox is told to do (`harness.run.inside.Job`)."""
+"""What the process in the sandbox is told to do (`harness.run.sandbox_child.Job`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.run.setup import Setup
+from harness.run.plan import Setup
 from nemesis.schedule import Schedule
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from cluster.access import Access
 from cluster.backend_registry import choose_site, sweepers
+from cluster.credentials import Access
 from cluster.disk import check_disks
 from cluster.programs import ServerProgram, find_server, find_toxiproxy
 from cluster.registry import server_named, servers
@@ -21,8 +21,8 @@ from fencepost.errors import UsageError
 from harness.checkers import check_checkers, check_measured
 from harness.config import RunConfig
 from harness.run.limits import check_limits
+from harness.run.plan import Setup, topology_of
 from harness.run.scheduled import Prepared
-from harness.run.setup import Setup, topology_of
 from nemesis.schedule import (
     Schedule,
     check_server,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
-from cluster.access import Access
+from cluster.credentials import Access
 from fencepost.files import on_disk
 from workloads.secrecy import TELLING, hidden
 

@@ -13,11 +13,11 @@ from typing import Protocol
 
 import hiredis
 
-from cluster.at_once import at_once
 from cluster.base import PROXY, RESOURCE, CalledOffError, Cluster, NotInTimeError, RemovedError
 from cluster.lifetime import StateFolder
 from cluster.live_run import write_addresses
-from cluster.waiting import Patience
+from cluster.parallel import at_once
+from cluster.polling import Patience
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.files import NO_SPACE, disk_error
 from fencepost.history import HARNESS, ClientEnd, FaultEvent, Timeline
@@ -26,19 +26,19 @@ from harness.run.database import Database
 from harness.run.denials import read_denials
 from harness.run.environment import describe_environment
 from harness.run.fault_log import FaultLog
+from harness.run.harness_heartbeat import pulse
 from harness.run.interruption import Interruption
 from harness.run.machine_clock import MachineClock
+from harness.run.plan import Setup, topology_of
 from harness.run.proxy_overhead import measure_overhead_us
-from harness.run.pulse import pulse
 from harness.run.redaction import redact
 from harness.run.sealing import sealing
-from harness.run.setup import Setup, topology_of
 from harness.run.snapshot import Display, Snapshot
 from harness.run.watch import Watch
 from harness.run.witness import witness
 from harness.store.run_folder import RunFolder
 from nemesis.base import World
-from nemesis.steps import do_all
+from nemesis.do_all import do_all
 from workloads.control import NEVER_NS
 from workloads.kinds import find_workload
 from workloads.redis_resource import RedisResource

@@ -7,13 +7,13 @@ from dataclasses import replace
 from time import sleep
 
 from cluster.lifetime import StateFolder
-from harness.run import inside
-from harness.run.inside import WayOut
+from harness.run import sandbox_child
 from harness.run.interruption import Interruption
 from harness.run.job import ScheduledJob
+from harness.run.plan import Setup
 from harness.run.player import Player
 from harness.run.run import ActiveRun
-from harness.run.setup import Setup
+from harness.run.sandbox_child import WayOut
 from harness.run.snapshot import LOAD, Display
 from harness.store.run_folder import RunFolder
 from nemesis.schedule import Schedule
@@ -41,7 +41,7 @@ def make(
 
 def main_inside() -> None:
     """What the process in the sandbox does."""
-    inside.main(ScheduledJob, _play)
+    sandbox_child.main(ScheduledJob, _play)
 
 
 def _play(job: ScheduledJob, out: WayOut) -> None:

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Final
 
 from fencepost.errors import UsageError
-from harness.run.beside import beside
+from harness.run.background import beside
 from harness.store.run_folder import RunFolder
 from harness.store.seal import Seal
 

@@ -19,14 +19,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from cluster.access import Login
 from cluster.address import Address
 from cluster.base import Node
+from cluster.credentials import Login
 from cluster.registry import server_named
 from cluster.server import KeyEvents
 from fencepost.errors import FencepostError, InternalError
-from fencepost.fresh import is_complete
-from harness.run.companion import Companion
+from fencepost.interpreter_start import is_complete
+from harness.run.helper_process import Companion
 from harness.store.append_log import AppendLog
 
 _LOOK_NS: Final = 50_000_000

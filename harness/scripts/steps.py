@@ -11,11 +11,11 @@ import msgspec
 from cluster.lifetime import StateFolder
 from fencepost.errors import FencepostError, UsageError
 from fencepost.text import printable
-from harness.run import inside
-from harness.run.inside import WayOut
-from harness.run.outside import play_inside
+from harness.run import sandbox_child
+from harness.run.plan import Setup
 from harness.run.run import ActiveRun
-from harness.run.setup import Setup
+from harness.run.sandbox_child import WayOut
+from harness.run.sandbox_parent import play_inside
 from harness.run.snapshot import Display
 from harness.scripts.clients import DrivenClientSlot
 from harness.scripts.experiment import Experiment, find_experiments
@@ -56,7 +56,7 @@ def play_steps(
 
 def main_inside() -> None:
     """What the process in the sandbox does."""
-    inside.main(_Job, _play)
+    sandbox_child.main(_Job, _play)
 
 
 def _play(job: _Job, way_out: WayOut) -> None:

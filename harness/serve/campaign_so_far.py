@@ -13,10 +13,10 @@ from fencepost.text import count, plural, printable
 from harness.campaign import wording
 from harness.campaign.folder import Campaign, RunLine, read_campaign, read_run_lines
 from harness.campaign.grid import Cell as GridCell
-from harness.campaign.record import in_words
+from harness.campaign.progress import in_words
 from harness.campaign.statistics import Rate, rate
-from harness.serve.shown import Cell, LiveMessage
-from harness.store.held import is_held
+from harness.serve.live_message import Cell, LiveMessage
+from harness.store.folder_lock import is_held
 
 _NEWEST: Final = 8
 

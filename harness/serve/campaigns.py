@@ -17,7 +17,7 @@ import msgspec
 from fencepost.errors import UsageError
 from fencepost.files import read_json
 from fencepost.text import printable
-from harness.store.held import is_held
+from harness.store.folder_lock import is_held
 
 _FRONT_PAGES: Final = ("index.html", "table.md", "report.md")
 _FILE: Final = "campaign.json"

@@ -13,9 +13,9 @@ from fencepost.errors import UsageError
 from harness.report.html import script_hash
 from harness.serve.access import LIVE_PAGE
 from harness.serve.handler import Handler
+from harness.serve.live_message import End, LiveMessage
 from harness.serve.live_pages import SCRIPT, campaign_live_page, end_of_campaign, end_of_run, run_live_page, unreadable
 from harness.serve.run_so_far import RunSoFar
-from harness.serve.shown import End, LiveMessage
 from harness.store.run_folder import RunFolder
 
 _LOOK_EVERY_S: Final = 0.5

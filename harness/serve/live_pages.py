@@ -9,8 +9,8 @@ from fencepost.text import printable
 from harness.report.html import render
 from harness.serve.campaigns import front_page, title_of
 from harness.serve.index import JUDGED, summary_of
+from harness.serve.live_message import Cell, End
 from harness.serve.pages import address, report_address
-from harness.serve.shown import Cell, End
 
 SCRIPT = "live.js"
 

@@ -11,11 +11,11 @@ from fencepost.text import printable
 from harness.checkers.judge import recorded_verdict
 from harness.report.html import render
 from harness.report.wording import blame, headline, outcomes
+from harness.serve.active_runs import UNDER_WAY, is_under_way
 from harness.serve.campaigns import CampaignListed
-from harness.serve.choice import ON_A_PAGE, RunFilter
 from harness.serve.files import files_of
+from harness.serve.filter import ON_A_PAGE, RunFilter
 from harness.serve.index import JUDGED, UNREAD, RunSummary, summary_of
-from harness.serve.under_way import UNDER_WAY, is_under_way
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict, hidden, ordered
 

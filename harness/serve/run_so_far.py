@@ -19,8 +19,8 @@ from fencepost.text import plural, printable
 from harness.config import RunConfig
 from harness.history.fault_windows import FOREVER_NS, longest_windows
 from harness.report.wording import blame
-from harness.serve.shown import Cell, Chart, LiveMessage
-from harness.serve.under_way import has_ended, is_under_way
+from harness.serve.active_runs import has_ended, is_under_way
+from harness.serve.live_message import Cell, Chart, LiveMessage
 from harness.store.run_folder import RunFolder, client_logs
 from harness.verdict import Finding
 

@@ -21,16 +21,16 @@ from tornado.web import Application
 
 from fencepost.errors import UsageError
 from harness.serve.access import A_RUN_S_FILE, Gate
-from harness.serve.beside import two_runs_page
+from harness.serve.active_runs import with_those_under_way
 from harness.serve.campaigns import Campaigns
-from harness.serve.choice import ON_A_PAGE, RunFilter
 from harness.serve.files import file_named, write_zip
+from harness.serve.filter import ON_A_PAGE, RunFilter
 from harness.serve.findings_so_far import FindingsSoFar
 from harness.serve.handler import Handler, Shared, found
 from harness.serve.index import Index
 from harness.serve.live import CampaignEvents, LiveCampaignPage, LiveRunPage, RunEvents
 from harness.serve.pages import list_page, run_page
-from harness.serve.under_way import with_those_under_way
+from harness.serve.two_runs import two_runs_page
 
 LOOPBACK: Final = "127.0.0.1"
 _PIECE: Final = 1 << 16

@@ -16,8 +16,8 @@ from fencepost.errors import FencepostError
 from harness.checkers.judge import judge
 from harness.replay.violation import Kind, moments_of
 from harness.report.progress import Progress
+from harness.run.plan import Setup
 from harness.run.scheduled import Prepared
-from harness.run.setup import Setup
 from harness.session import new_folder, record_run
 from harness.shrink.trials import EnoughError, TrialOutcome
 from harness.store.run_folder import RunFolder

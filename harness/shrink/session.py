@@ -20,8 +20,8 @@ from harness.options import replay_command
 from harness.replay.replay import SourceRun
 from harness.replay.violation import Kind, Moment, choose_kind, moments_of
 from harness.run.interruption import Interruption
-from harness.run.outside import more_runs_follow
 from harness.run.prepare import prepare, remove_leftovers
+from harness.run.sandbox_parent import more_runs_follow
 from harness.run.scheduled import Prepared
 from harness.session import judge_and_draw, say_what_is_missing, setup_in_words
 from harness.shrink.edits import until

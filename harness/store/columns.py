@@ -1,4 +1,4 @@
-"""From the pieces of a history (`harness.store.pieces`) to one table.
+"""From the pieces of a history (`harness.store.column_chunks`) to one table.
 
 Times are absolute nanoseconds. Integers are kept in few bits (`harness.history.groups.narrowed`), so times in 64. Where
 they may be missing they are pandas' nullable ones, never floats, which could not distinguish two nanoseconds. Names are
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fencepost.history import Op, Write
 from harness.history.groups import narrowed
-from harness.store.pieces import MISSING, Array, NameNumbers, Piece, kinds_of, piece_of
+from harness.store.column_chunks import MISSING, Array, NameNumbers, Piece, kinds_of, piece_of
 
 NAME: Final = pa.dictionary(pa.int32(), pa.string())
 
@@ -135,7 +135,7 @@ def _missing(values: Array) -> Array:
 
 
 class Columns:
-    """Collects pieces of a history (`harness.store.pieces`) as one table."""
+    """Collects pieces of a history (`harness.store.column_chunks`) as one table."""
 
     def __init__(self, schema: pa.Schema, record: type[msgspec.Struct], reserved: int = 0) -> None:
         self._kinds = kinds_of(record)

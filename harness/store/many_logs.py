@@ -13,8 +13,8 @@ import pandas as pd
 
 from fencepost.history import Op
 from harness.store.append_log import read_lines_with
+from harness.store.columnar_json import PIECE_BYTES, ColumnDecoder
 from harness.store.columns import OPS_SCHEMA, Columns
-from harness.store.shapes import PIECE_BYTES, ColumnDecoder
 
 WORTH_A_THREAD: Final = 1 << 24
 """Bytes of logs. For less, the second thread would wait for Python's lock most of the time."""

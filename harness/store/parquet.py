@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.errors import UsageError
+from harness.store.column_chunks import MISSING, Array
 from harness.store.columns import NAME, Column
-from harness.store.pieces import MISSING, Array
 
 WORTH_A_THREAD: Final = 1 << 18
 """Rows."""

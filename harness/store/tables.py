@@ -17,21 +17,21 @@ from fencepost.errors import UsageError
 from fencepost.files import kind_of
 from fencepost.history import LATEST_NS, ClientEnd, FaultEvent, Timeline, Write, task_names
 from fencepost.memory import free_unused
-from harness.history.gaps import outside_stops
+from harness.history.chunks import parts
+from harness.history.client_stalls import outside_stops
 from harness.history.key_holdings import Watched, derive_holdings
-from harness.history.lags import lags
-from harness.history.parts import parts
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
 from harness.history.tasks import hitting_tasks
+from harness.history.wakeup_latency import lags
 from harness.store.append_log import read_lines_with
+from harness.store.columnar_json import PIECE_BYTES, ColumnDecoder
 from harness.store.columns import NAME, OPS_SCHEMA, WRITES_SCHEMA, Columns
+from harness.store.consistency import check_soundness
 from harness.store.manifest import FIRST_SCHEMA, RunManifest, broke_off, check_manifest
 from harness.store.many_logs import most_rows, read_ops
 from harness.store.run_folder import RunFolder, client_logs
 from harness.store.seal import check_seal
-from harness.store.shapes import PIECE_BYTES, ColumnDecoder
-from harness.store.soundness import check_soundness
 from harness.store.wire_folder import connections_of, link_traffic, wire_gaps, wire_record
 
 _NEVER_NS: Final = 2**62

@@ -34,8 +34,8 @@ from cluster.lifetime import temporary_folder
 from fencepost.boundary import exit_code_of
 from fencepost.errors import UsageError
 from fencepost.files import read_document
+from harness.store.archive import unpack
 from harness.store.manifest import RunManifest, check_manifest, write_manifest
-from harness.store.parcel import unpack
 from harness.store.run_folder import RunFolder
 
 FOLDER: Final = "findings"

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from harness.campaign.exposure import Stakes
 from harness.campaign.folder import RunLine
 from harness.campaign.measure import Blamed, Figures
-from harness.campaign.stakes import Stakes
 from harness.checkers.kinds import kinds
 from harness.promises import Surveyed
 from harness.survey.grid import TTL_MS, Fault, Outage

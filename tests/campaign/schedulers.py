@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.files import matching
 from tests.harness import runs
 

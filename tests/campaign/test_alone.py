@@ -15,8 +15,8 @@ from harness.campaign import dask_cluster, side_by_side
 from harness.campaign import play as playing
 from harness.campaign.folder import CampaignFolder
 from harness.campaign.grid import Grid
-from harness.campaign.hands import Hands
 from harness.campaign.one_run import Made, Order
+from harness.campaign.parallelism import Hands
 from harness.campaign.play import make_plan, play
 from harness.run.messages import Failed
 from tests.campaign import made

@@ -19,7 +19,7 @@ from harness.campaign.grid import (
     split_values,
     with_options,
 )
-from harness.campaign.order import Estimate, in_order
+from harness.campaign.plan_order import Estimate, in_order
 from harness.campaign.play import make_plan
 from harness.options import parse_run
 

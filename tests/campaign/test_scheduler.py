@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from harness.cli.main import run as run_here
 from tests.campaign.schedulers import Cluster, Network
 from tests.campaign.test_whole_campaign import ARGUMENTS, lines_of

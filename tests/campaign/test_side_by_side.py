@@ -12,7 +12,7 @@ import dask.config
 import psutil
 import pytest
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from harness.campaign.dask_cluster import local_cluster, present_at
 from tests.campaign.test_whole_campaign import ARGUMENTS, lines_of
 from tests.cluster.processes import is_gone
@@ -39,9 +39,18 @@ def campaign(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subproc
         process.communicate(timeout=60)
 
 
+def scheduler_below(parent: psutil.Process) -> psutil.Process:
+    (scheduler,) = (each for each in parent.children() if "harness.campaign.scheduler_process" in each.cmdline())
+    return scheduler
+
+
 def hub_of(process: subprocess.Popen[str]) -> psutil.Process:
     """The process of Dask's scheduler."""
-    (hub,) = (each for each in psutil.Process(process.pid).children() if "harness.campaign.hub" in each.cmdline())
+    (hub,) = (
+        each
+        for each in psutil.Process(process.pid).children()
+        if "harness.campaign.scheduler_process" in each.cmdline()
+    )
     return hub
 
 
@@ -120,7 +129,9 @@ def test_a_scheduler_of_our_own_that_is_killed_closes_the_client_and_leaves_noth
     """Then the campaign ends in one line; Dask itself would look for its scheduler for a minute, and tell of it."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with local_cluster(1) as client:
-        (hub,) = (each for each in psutil.Process().children() if "harness.campaign.hub" in each.cmdline())
+        (hub,) = (
+            each for each in psutil.Process().children() if "harness.campaign.scheduler_process" in each.cmdline()
+        )
         below = hub.children(recursive=True)
         assert list(tmp_path.iterdir())
         hub.kill()

@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 
 from cluster.mounts import mounts_below
+from cluster.polling import becomes_true
 from cluster.run_processes import RUN_VARIABLE
-from cluster.waiting import becomes_true
 from tests.cluster.disks import images_attached
 
 WITHIN_S = 5.0

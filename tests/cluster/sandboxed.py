@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cluster.polling import is_readable
 from cluster.sandbox import Refusal, launch
-from cluster.waiting import is_readable
 
 _ROOT = Path(__file__).parents[2]
 

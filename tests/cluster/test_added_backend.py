@@ -11,8 +11,8 @@ import pytest
 
 from cluster.backend_registry import backends, choose_site, everywhere
 from cluster.lifetime import RunState
+from cluster.polling import becomes_true
 from cluster.site import Site
-from cluster.waiting import becomes_true
 from fencepost.extensions import VARIABLE
 from fencepost.files import matching
 from tests.cluster.reapers import WITHIN_S, reaper_of

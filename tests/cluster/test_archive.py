@@ -13,7 +13,7 @@ from cluster.archive import archive_of
 from cluster.container import ContainerStorage
 from cluster.docker import _folder_of
 from cluster.images import _tar
-from cluster.owner import Owner
+from cluster.run_user import Owner
 
 
 def unpacked(archive: bytes) -> tuple[dict[str, bytes | None], int]:

@@ -19,10 +19,10 @@ from cluster.disk import Disk, check_disks, make_disks, remove_disks, sweep_disk
 from cluster.engine_sweep import sweep_docker
 from cluster.fsync import fsync_latency_ms
 from cluster.lifetime import RunState
-from cluster.owner import Owner
 from cluster.persistence import FileSystem
 from cluster.process import ProcessCluster
 from cluster.programs import ToxiproxyProgram
+from cluster.run_user import Owner
 from cluster.sweep import sweep
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from tests.cluster.conftest import MakeCluster

@@ -23,10 +23,10 @@ from cluster.engine_address import find_engine
 from cluster.engine_sweep import RUN_LABEL, STATE_LABEL, remove_run, sweep_docker
 from cluster.lifetime import RunState
 from cluster.persistence import POLICIES, Policy
+from cluster.polling import becomes_true
 from cluster.programs import ServerProgram, find_server
 from cluster.resp import ask
 from cluster.sweep import sweep
-from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 from tests.cluster.reapers import kill_reaper
 from tests.specs import spec_of

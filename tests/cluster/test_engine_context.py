@@ -15,8 +15,8 @@ import pytest
 from cluster.engine import connect
 from cluster.engine_address import DEFAULT_SOCKET, Engine, find_engine
 from cluster.engine_sweep import RUN_LABEL, sweep_docker
+from cluster.polling import becomes_true
 from cluster.sweep import sweep
-from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 from tests.cluster.engines import second_way, use_context, write_context
 from tests.cluster.reapers import kill_reaper

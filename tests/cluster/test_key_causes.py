@@ -11,7 +11,7 @@ import redis
 from cluster.address import Address
 from cluster.key_causes import Cause, Flush, KeyCauses, digest_of
 from cluster.key_events import KeyEventStream
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.history import KeyEvent
 from tests.cluster.test_key_events import follow
 from tests.locks.conftest import Server

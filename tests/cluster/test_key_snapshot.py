@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from cluster.key_snapshot import RedisKeyReader
+from cluster.polling import becomes_true
 from cluster.process import ProcessCluster
 from cluster.resp import ask
-from cluster.waiting import becomes_true
 
 LONG_MS = 2_000
 """For a look that has to see a node, however busy the machine is."""

@@ -12,11 +12,11 @@ import pytest
 from cluster import resp
 from cluster.address import Address, ProbeResult
 from cluster.base import CutKind, Direction
+from cluster.polling import becomes_true
 from cluster.ports import PortTakenError
 from cluster.process import ProcessCluster
 from cluster.toxiproxy import ToxicLink
 from cluster.toxiproxy_api import ToxicSpec, adding
-from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 from tests.cluster.conftest import Dialled
 

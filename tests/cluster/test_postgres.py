@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from cluster.access import Access
 from cluster.address import Address
-from cluster.children import is_stopped
+from cluster.credentials import Access
 from cluster.lifetime import RunState
-from cluster.owner import Owner
 from cluster.ports import Ports
 from cluster.postgres_messages import PostgresConnection, ask
 from cluster.process_node import ProcessNode
 from cluster.process_tree import tree_of
 from cluster.programs import find_server
+from cluster.run_user import Owner
+from cluster.subprocesses import is_stopped
 from fencepost.history import Write
 from harness.run.database import Database
 from workloads.resource import encoded

@@ -11,18 +11,18 @@ import psutil
 import pytest
 
 from cluster import resp
-from cluster.access import Access
 from cluster.address import Address
 from cluster.base import PROXY, Cluster
-from cluster.children import is_stopped
+from cluster.credentials import Access
 from cluster.lifetime import RunState
-from cluster.owner import Owner
 from cluster.persistence import POLICIES, Policy
+from cluster.polling import becomes_true
 from cluster.ports import Ports, PortTakenError
 from cluster.process import ProcessCluster
 from cluster.process_node import ProcessNode
 from cluster.programs import ServerProgram, find_server
-from cluster.waiting import becomes_true
+from cluster.run_user import Owner
+from cluster.subprocesses import is_stopped
 from fencepost.errors import BrokenEnvironmentError
 from tests.cluster.conftest import MakeCluster
 

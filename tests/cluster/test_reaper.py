@@ -18,8 +18,8 @@ from cluster.engine import connect
 from cluster.engine_address import find_engine
 from cluster.engine_sweep import RUN_LABEL, sweep_docker
 from cluster.lifetime import RunState
+from cluster.polling import becomes_true
 from cluster.sweep import sweep
-from cluster.waiting import becomes_true
 from tests.cluster.reapers import WITHIN_S, left_of, reaper_of
 
 HARNESS = """

@@ -13,9 +13,9 @@ import pytest
 
 from cluster.disk import make_disks, remove_disks
 from cluster.lifetime import RunState
-from cluster.owner import Owner
+from cluster.polling import becomes_true, is_readable
+from cluster.run_user import Owner
 from cluster.sandbox import Refusal, Sandbox, launch, why_not
-from cluster.waiting import becomes_true, is_readable
 from tests.cluster.disks import traces
 from tests.cluster.processes import is_gone
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.owner import Owner
+from cluster.run_user import Owner
 from cluster.server_tree import archive
 from fencepost.errors import BrokenEnvironmentError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.access import Access
+from cluster.credentials import Access
 from cluster.persistence import POLICIES
 from cluster.registry import server_named, servers
 from cluster.server import Place, abilities

@@ -11,8 +11,8 @@ from cluster import resp
 from cluster.base import Node
 from cluster.docker import DockerCluster
 from cluster.lifetime import RunState
+from cluster.polling import becomes_true
 from cluster.process import ProcessCluster
-from cluster.waiting import becomes_true
 from cluster.wall_clock import RIGHT, ClockSetting, find_clock_library
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from tests.cluster.conftest import MakeCluster

@@ -22,9 +22,9 @@ from cluster.base import Cluster, Node
 from cluster.docker import DockerCluster
 from cluster.lifetime import RunState
 from cluster.persistence import POLICIES, Policy
+from cluster.polling import becomes_true
 from cluster.process import ProcessCluster
 from cluster.server_node import ServerNode
-from cluster.waiting import becomes_true
 from tests.harness.second_tries import first_that_counts
 from tests.specs import site_of, spec_of
 

@@ -16,9 +16,9 @@ from cluster import base_cluster
 from cluster.address import Address
 from cluster.base import Cut, Slices
 from cluster.lifetime import RunState
+from cluster.polling import becomes_true
 from cluster.process import ProcessCluster
 from cluster.redis_requests import decode
-from cluster.waiting import becomes_true
 from harness.run.proxy_overhead import measure_overhead_us
 from harness.store.wire import frame
 from harness.store.wire_files import BYTES, EVENT, EVENTS

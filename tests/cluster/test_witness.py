@@ -16,7 +16,7 @@ from cluster.programs import find_server
 from cluster.resp import ask
 from fencepost.history import KeyEvent
 from harness.run import witness as witness_process
-from harness.run.companion import Companion
+from harness.run.helper_process import Companion
 from harness.run.witness import witness
 from harness.store.append_log import AppendLog, read_lines
 from tests.cluster.conftest import MakeCluster
@@ -211,7 +211,7 @@ def test_when_it_is_told_to_end_it_says_until_when_it_saw(make_cluster: MakeClus
 def test_without_a_node_to_watch_nothing_is_raised_and_nothing_is_claimed(
     make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.run.companion.READY_WITHIN_S", 0.3)
+    monkeypatch.setattr("harness.run.helper_process.READY_WITHIN_S", 0.3)
     cluster = make_cluster()
     cluster.nodes["n1"].kill()
     log = tmp_path / "nodes.jsonl"

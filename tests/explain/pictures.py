@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from harness.checkers.judge import judge
-from harness.explain.cases import case_of
+from harness.explain.examples import case_of
 from harness.explain.explanation import Explanation
 from harness.explain.scenes import scene_of
 from harness.explain.space_time import Picture, draw

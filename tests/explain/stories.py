@@ -9,8 +9,8 @@ import msgspec
 from fencepost.history import HowDown
 from harness.checkers.explained import spans_of, tell
 from harness.checkers.judge import judge
-from harness.explain.cases import case_of
 from harness.explain.evidence import gather
+from harness.explain.examples import case_of
 from harness.explain.kinds import Told
 from harness.history.recorded import Recorded
 from harness.verdict import Verdict

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from harness.checkers.explained import spans_of, tell
 from harness.checkers.judge import judge
-from harness.explain.cases import case_of
 from harness.explain.evidence import gather
+from harness.explain.examples import case_of
 from harness.explain.explanation import Explanation
 from harness.explain.kinds import Told
 from harness.report.explanations import lines, title

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from harness.checkers.explained import tell
-from harness.explain.cases import Case
 from harness.explain.causes import IN_WORDS, of_overlap
 from harness.explain.evidence import Evidence
+from harness.explain.examples import Case
 from harness.explain.nodes import Loss, NodeEvent, NodePart, Said
 from harness.verdict import Finding
 from tests.explain.stories import Story

@@ -6,8 +6,8 @@ from typing import cast
 
 import pytest
 
-from harness.explain.cases import Case
 from harness.explain.causes import Cause
+from harness.explain.examples import Case
 from harness.explain.explanation import Explained, Explanation, clearest_of
 from harness.verdict import Finding
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from harness.checkers.explained import spans_of, tell
-from harness.explain.cases import case_of
 from harness.explain.evidence import Evidence, gather
+from harness.explain.examples import case_of
 from harness.explain.explanation import Explanation
 from harness.explain.node_replies import Said, replies
 from harness.history.recorded import Recorded

@@ -8,8 +8,8 @@ import pytest
 
 from harness.checkers.explained import spans_of, tell
 from harness.checkers.judge import judge
-from harness.explain.cases import case_of
 from harness.explain.evidence import gather
+from harness.explain.examples import case_of
 from tests.golden import Golden
 from tests.judge.histories import History
 

@@ -11,8 +11,8 @@ from tests.fuzz.command import fresh, fuzz
 from tests.fuzz.hostile import BYTES, damaged_json
 from tests.locks.conftest import redis_at
 from tests.workload.test_lock_steps import steps_of
+from workloads.answer_checks import checked_description
 from workloads.base import LockSettings
-from workloads.checked import checked_description
 from workloads.foreign import ForeignLock
 
 GRANTED = {

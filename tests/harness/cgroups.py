@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 
 _ROOT = Path("/sys/fs/cgroup")
 HAS_FREEZER = (_ROOT / "freezer").is_dir()

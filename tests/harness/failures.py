@@ -13,8 +13,8 @@ from docker.models.containers import Container
 
 from cluster.engine import connect
 from cluster.engine_address import find_engine
+from cluster.polling import becomes_true
 from cluster.run_processes import RUN_VARIABLE
-from cluster.waiting import becomes_true
 from fencepost.history import FaultEvent
 from harness.store.append_log import read_lines
 

@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 import psutil
 
+from cluster.polling import becomes_true
 from cluster.run_processes import RUN_VARIABLE
-from cluster.waiting import becomes_true
 from fencepost.files import matching
 from nemesis.schedule import Planned, draw_schedule, parse_spec
 from tests.cluster.reapers import WITHIN_S

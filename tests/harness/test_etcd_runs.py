@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from tests.harness import runs
 from workloads.installation import installed_folder
 from workloads.languages.base import half

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.boundary import INTERRUPTED, Interrupted, exit_code_of
 from fencepost.user_code import user_code
 from harness.checkers.judge import judge_folder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.files import matching
 from harness.run.interruption import Interruption
 from nemesis.schedule import Planned

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from cluster.polling import is_readable
 from cluster.run_processes import RUN_VARIABLE, end_processes
-from cluster.waiting import is_readable
 from fencepost.boundary import exit_code_of
 from fencepost.errors import UsageError
 from fencepost.memory import check_processes

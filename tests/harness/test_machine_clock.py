@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from cluster.wall_clock import ClockSetting, WallClock, find_clock_library
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.files import matching

@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from cluster.polling import becomes_true
 from cluster.run_processes import RUN_VARIABLE
 from cluster.toxiproxy import CHANGE_LIMIT_S
-from cluster.waiting import becomes_true
 from fencepost import load
 from fencepost.history import FaultEvent, Timeline
 from harness.store.run_folder import RunFolder

@@ -9,8 +9,8 @@ import pytest
 
 from cluster.base import RESOURCE
 from cluster.persistence import POLICIES, Policy
+from cluster.polling import becomes_true
 from cluster.servers.redis import SERVER, persistence_directives
-from cluster.waiting import becomes_true
 from fencepost import Run
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import FaultEvent

@@ -22,7 +22,7 @@ from cluster.engine import connect
 from cluster.engine_address import find_engine
 from cluster.engine_sweep import RUN_LABEL
 from cluster.lifetime import state_parent
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.files import matching
 from tests.cluster.reapers import WITHIN_S, is_gone, left_of
 from tests.harness import runs

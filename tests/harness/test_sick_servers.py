@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cluster.polling import VERB_LIMIT_S, becomes_true
 from cluster.programs import find_server
-from cluster.waiting import VERB_LIMIT_S, becomes_true
 from nemesis.schedule import Planned
 from tests.harness import runs
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from threading import Event
 
 from cluster.base import PROXY, RESOURCE, Condition
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import STARVATION, FaultEvent
 from harness.run.fault_log import FaultLog

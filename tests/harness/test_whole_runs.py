@@ -14,9 +14,9 @@ from random import Random
 import pytest
 
 import fencepost
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.files import matching
-from harness.run.setup import topology_of
+from harness.run.plan import topology_of
 from harness.store.run_folder import RunFolder
 from harness.verdict import EXIT_CODES
 from nemesis.schedule import draw_schedule, parse_spec

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import fencepost
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from harness.store.run_folder import RunFolder
 from harness.store.wire_files import EVENTS
 from tests.harness import runs

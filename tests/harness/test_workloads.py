@@ -106,7 +106,7 @@ def test_a_lock_that_starves_its_clients_is_caught_without_any_data(tmp_path: Pa
     code, said, run = caught(tmp_path, runs.short_run(*given, *load, "--nodes", "1"), DEFERENTIAL)
     assert code == 1, said
     assert ("starved-client", "lock") in kinds(run)
-    [hungry, *_] = run.verdict.figures["kept_out"].starved
+    [hungry, *_] = run.verdict.figures["starvation"].starved
     assert hungry in {"c1", "c2", "c3"}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from harness.checkers.consequences import one_by_one
 from harness.checkers.kinds import kinds
-from harness.explain.cases import Case
 from harness.explain.causes import Cause
+from harness.explain.examples import Case
 from harness.explain.explanation import Explained, Explanation
 from harness.verdict import Blame, Finding, Verdict
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fencepost.history import Denied
-from harness.checkers import denied_requests, kept_out, liveness
+from harness.checkers import denied_requests, liveness, starvation
 from harness.checkers.judge import judge
 from harness.history.recorded import Recorded
 from tests.judge.histories import History, ms
@@ -38,11 +38,11 @@ def test_a_run_without_access_is_unknown_and_says_what_to_do() -> None:
     assert row.text.startswith(told)
 
 
-@pytest.mark.parametrize("check", [kept_out.check, liveness.check])
+@pytest.mark.parametrize("check", [starvation.check, liveness.check])
 def test_a_lock_without_access_is_not_blamed_for_letting_nobody_in(check) -> None:  # type: ignore[no-untyped-def]
     assert {found.blame for found in check(denied(refused(), NOPERM=7)).findings} == {"undecided"}
     assert any(
-        "n1 turned requests away" in found.text for found in kept_out.check(denied(refused(), NOPERM=7)).findings
+        "n1 turned requests away" in found.text for found in starvation.check(denied(refused(), NOPERM=7)).findings
     )
 
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.history import HARNESS, Beats, FaultEvent
 from harness.checkers import disturbance
 from harness.checkers.disturbance import Figures, Late, LateFault
-from harness.history.lags import lags
-from harness.run.pulse import ThreadWaits, pulse, stolen_ns
+from harness.history.wakeup_latency import lags
+from harness.run.harness_heartbeat import ThreadWaits, pulse, stolen_ns
 from harness.store.append_log import read_lines
 from tests.golden import Golden
 from tests.judge.histories import History, ms

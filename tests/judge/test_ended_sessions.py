@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from harness.checkers.ended_sessions import check
-from harness.explain.cases import Side
+from harness.explain.examples import Side
 from harness.explain.sessions import by_session
 from harness.history.recorded import Recorded
 from harness.history.run_tables import WireGaps

@@ -78,7 +78,7 @@ def test_sections_and_acquires_belong_to_the_phase_that_they_began_in() -> None:
 
 
 def test_of_errors_that_are_as_frequent_those_that_came_first_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.history.parts.PART_ROWS", 4)
+    monkeypatch.setattr("harness.history.chunks.PART_ROWS", 4)
     history = History()
     for at, error in enumerate("ABBCADDEEFFC"):
         history.op("c1", "acquire", "info", 1, at, at + 1, error=error)

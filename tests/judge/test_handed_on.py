@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.checkers import ineffective_releases, key_losses, keys_left
+from harness.checkers import ineffective_releases, key_losses, undeleted_keys
 from harness.verdict import Finding
 from tests.judge.histories import History
 
@@ -45,7 +45,7 @@ def tenure(
 
 def found(history: History) -> list[Finding]:
     run = history.recorded()
-    checks = (ineffective_releases.check, keys_left.check, key_losses.check)
+    checks = (ineffective_releases.check, undeleted_keys.check, key_losses.check)
     return [finding for check in checks for finding in check(run).findings]
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.checkers import free_waits, late_requests, others_keys, partial_starvation
+from harness.checkers import free_waits, late_requests, ownership, partial_starvation
 from harness.history.capacity import count_crowding
 from harness.history.overlap_counts import count_overlaps, overlapped_keys
 from harness.history.overlaps import overlapping_pairs
@@ -69,7 +69,7 @@ def joined(**come: bool) -> History:
 
 @pytest.mark.parametrize("come", [{}, {"shared": True}], ids=["writers", "readers"])
 def test_only_a_reader_may_hold_and_prolong_a_key_that_another_client_set(come: dict[str, bool]) -> None:
-    found = [finding.kind for finding in others_keys.check(joined(**come).recorded()).findings]
+    found = [finding.kind for finding in ownership.check(joined(**come).recorded()).findings]
     assert found == ([] if come else ["prolonged-another-clients-key"])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.errors import UsageError
 from harness.checkers.judge import judge_folder
-from harness.report.facts import record
+from harness.report.run_description import record
 from harness.run.sealing import sealing
 from harness.store.manifest import SEALED, write_manifest
 from harness.store.run_folder import RunFolder

@@ -370,13 +370,13 @@ def test_sections_that_are_derived_a_life_at_a_time_are_the_same(
     if with_a_lapse:
         history.op("c3", "extend", "ok", 1, 450, 490, validity_ms=150.0, deadline_ns=ms(630), key="k2")
     at_once = history.recorded().sections
-    monkeypatch.setattr("harness.history.parts.WORTH_A_PART", 1)
+    monkeypatch.setattr("harness.history.chunks.WORTH_A_PART", 1)
     by_lives = history.recorded().sections
     assert ("lapsed_to_ns" in at_once) == with_a_lapse
     pd.testing.assert_frame_equal(by_lives, at_once)
 
 
 def test_a_section_that_a_later_life_was_granted_twice_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.history.parts.WORTH_A_PART", 1)
+    monkeypatch.setattr("harness.history.chunks.WORTH_A_PART", 1)
     with pytest.raises(UsageError, match="the log of c2, life 1, grants section 5 twice"):
         History().section("c1", 10, 20).section("c2", 30, 40, number=5).section("c2", 50, 60, number=5).recorded()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.checkers import kept_out, key_lifetimes, liveness, orphans, refused_alone
+from harness.checkers import key_lifetimes, liveness, orphans, starvation, uncontended_refusals
 from harness.history.wrong_clocks import WrongClocks
 from tests.judge.histories import History, ms
 
@@ -51,7 +51,7 @@ def test_keys_that_were_stuck_on_a_node_with_a_wrong_clock_decide_nothing() -> N
         for node in ("n1", "n2"):
             history.seen(node, "set", 300, "left").seen(node, "deleted", 4000)
         history.fault("f1", -5000, healed, wrong_clocks=("n2",))
-        return [(each.blame, each.text) for each in kept_out.check(history.recorded()).findings]
+        return [(each.blame, each.text) for each in starvation.check(history.recorded()).findings]
 
     ((blame, text),) = gaps(-800)
     assert (blame, text.endswith("the clock of n2 had been wrong")) == ("undecided", True)
@@ -65,7 +65,7 @@ def test_nobody_is_refused_alone_while_keys_may_live_longer(healed: float, found
     for at in range(300, 400, 10):
         history.op("c1", "acquire", "fail", 2, at, at + 9)
     history.fault("f1", 3, healed - 1, wrong_clocks=("n1",), clock_off_ms=1)
-    assert len(refused_alone.check(history.recorded()).findings) == found
+    assert len(uncontended_refusals.check(history.recorded()).findings) == found
 
 
 @pytest.mark.parametrize(("began", "found"), [(359, 0), (359.1, 1)])
@@ -74,7 +74,7 @@ def test_who_was_refused_alone_before_a_clock_went_wrong_was(began: float, found
     for at in range(300, 400, 10):
         history.op("c1", "acquire", "fail", 2, at, at + 9)
     history.fault("f1", began, None, wrong_clocks=("n1",))
-    assert len(refused_alone.check(history.recorded()).findings) == found
+    assert len(uncontended_refusals.check(history.recorded()).findings) == found
 
 
 @pytest.mark.parametrize(("off", "found"), [(0, 1), (10_000, 0)])

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import workloads
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 from tests.locks.conftest import redis_at
 from workloads.base import LockSettings

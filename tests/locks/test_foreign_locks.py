@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.text import text_of
 from tests.locks.conftest import Server
 from workloads.base import Lock, LockSettings, NodeAddress

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.extensions import VARIABLE
 from tests.harness import runs
 from tests.wheels import UV_FOLDER

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from tests.locks.conftest import Server
 from tests.locks.test_foreign_locks import values_on
 from workloads.base import KnowsIfHeld, LockSettings, NodeAddress

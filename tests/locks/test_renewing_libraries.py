@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from tests.locks.conftest import Server
 from workloads.base import KnowsIfHeld, Lock, LockSettings, NodeAddress
 from workloads.registry import open_lock

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from tests.locks.conftest import Server
 from workloads.base import Lease, LockSettings, NodeAddress
 from workloads.locks.control_rw_lock_first_reader_out import FirstReaderOut

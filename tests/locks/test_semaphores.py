@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from tests.locks.conftest import Server
 from workloads.base import Lease, LockSettings, NodeAddress
 from workloads.connection import Reply

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from cluster.lifetime import RunState
+from cluster.polling import becomes_true
 from cluster.process import ProcessCluster
-from cluster.waiting import becomes_true
 from nemesis.base import Step, Topology, World
 from tests.nemesis.fakes import topology
 from tests.specs import spec_of

@@ -28,7 +28,7 @@ from cluster.server import Holdings, Refusal
 from cluster.wall_clock import RIGHT, ClockAhead, ClockSetting
 from fencepost.errors import BrokenEnvironmentError
 from nemesis.base import Step, Topology, World
-from nemesis.steps import do_all
+from nemesis.do_all import do_all
 
 NOWHERE = Address("127.0.0.1", 1)
 

@@ -11,7 +11,7 @@ import pytest
 import harness.report
 from fencepost.history import Effect, FaultEvent, Names, effects_of
 from harness.explain.lanes import outages_of
-from harness.explain.phrases import out_of_order
+from harness.explain.words import out_of_order
 from harness.export.formats import Choice
 from harness.export.perfetto import write
 from harness.history.fault_windows import majority_windows, windows

@@ -9,9 +9,9 @@ import pytest
 
 from cluster import resp
 from cluster.base import CutKind, Direction
+from cluster.polling import becomes_true
 from cluster.process import ProcessCluster
 from cluster.server import Refusal
-from cluster.waiting import becomes_true
 from fencepost.history import Impact
 from nemesis.base import Evidence, Fault, World
 from nemesis.crash import Crash

@@ -10,7 +10,7 @@ from unittest import mock
 import msgspec
 
 from fencepost.errors import UsageError
-from harness.checkers import counter, exclusion, fencing, lease_validity, ledger, orphans, others_keys
+from harness.checkers import counter, exclusion, fencing, lease_validity, ledger, orphans, ownership
 from harness.checkers.judge import judge
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
@@ -32,7 +32,7 @@ QUESTIONS = (
     "ledger",
     "liveness",
     "orphans",
-    "others_keys",
+    "ownership",
     "quorum_backing",
 )
 """The checkers that the plain judge has a counterpart of."""
@@ -97,8 +97,8 @@ def of_the_ledger(recorded: Recorded) -> dict[str, Any]:
 
 def _touched(run: Recorded) -> dict[str, list[tuple[str, ...]]]:
     """What each finding about keys of other clients shows, and not only its first examples."""
-    with mock.patch.object(others_keys, "_EXAMPLES", 10**9):
-        findings = others_keys.check(run).findings
+    with mock.patch.object(ownership, "_EXAMPLES", 10**9):
+        findings = ownership.check(run).findings
     return {str(finding.breaks): sorted(map(_example, finding.examples)) for finding in findings}
 
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.config import RunConfig
-from harness.history import parts
+from harness.history import chunks
 from tests.peers.comparison import DAMAGED, by_the_plain_judge, by_the_product, whole_verdict
 from tests.peers.raw_folders import tear, write_folder
 from tests.peers.recorded import names, unpack
@@ -79,7 +79,7 @@ def test_the_judges_agree_on_readers_and_writers(tmp_path: Path, seed: int, size
 def test_a_run_is_judged_the_same_in_small_parts(tmp_path: Path, seed: int, size: int, rows: int) -> None:
     folder = fresh(tmp_path, seed, size)
     at_once = whole_verdict(folder)
-    with mock.patch.object(parts, "PART_ROWS", rows), mock.patch.object(parts, "WORTH_A_PART", 1):
+    with mock.patch.object(chunks, "PART_ROWS", rows), mock.patch.object(chunks, "WORTH_A_PART", 1):
         assert whole_verdict(folder) == at_once
 
 

@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from fencepost.history import LOCK_STEPS
-from harness.checkers import others_keys
+from harness.checkers import ownership
 from harness.history import ledger
 from harness.history.calls import Calls
 from harness.history.change_causes import find_causes
 from tests.judge.histories import History
-from tests.judge.test_others_keys import deletes, during, extending, inside, overwrites, prolongs
+from tests.judge.test_ownership import deletes, during, extending, inside, overwrites, prolongs
 from tests.peers.comparison import as_read, by_the_plain_judge, by_the_product, in_one_form, plainly
 from tests.peers.plain_judge.verdict import judge_record
 from tests.peers.random_links import draw
@@ -73,10 +73,10 @@ def without_a_cause(changes: Any, wire: Any) -> Any:
 
 BEGUN, FIND_CAUSES = Calls._begun, find_causes
 BREAKS = [
-    (others_keys, "_is_of", own_keys_too),
+    (ownership, "_is_of", own_keys_too),
     (Calls, "_begun", the_call_before),
     (ledger, "find_causes", without_a_cause),
-    (others_keys, "_only_keeps", lambda change: False),
+    (ownership, "_only_keeps", lambda change: False),
 ]
 
 

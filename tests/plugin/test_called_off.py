@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import pytest
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from pytest_fencepost.program import Program
 
 WAITS = """

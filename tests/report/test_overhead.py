@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.facts import overhead_note, overhead_p50
+from harness.report.run_description import overhead_note, overhead_p50
 from harness.run.proxy_overhead import overhead_us
 
 times_us = st.floats(1, 10_000)

@@ -6,8 +6,8 @@ from harness.checkers.faults import MISSED as FAULT_MISSED
 from harness.checkers.kinds import kinds
 from harness.checkers.liveness import NO_RECOVERY
 from harness.checkers.updates import LOST_UPDATE
-from harness.explain.cases import Case
 from harness.explain.causes import Cause
+from harness.explain.examples import Case
 from harness.explain.explanation import Explained, Explanation
 from harness.limits import Limit, LimitOutcome
 from harness.report import wording

@@ -17,7 +17,7 @@ import pytest
 from harness.campaign.folder import CampaignFolder, RunLine
 from harness.serve import run_so_far
 from harness.serve.run_so_far import RunSoFar
-from harness.store.held import hold, is_held
+from harness.store.folder_lock import hold, is_held
 from harness.store.run_folder import RunFolder
 from tests.campaign.made import campaign, line
 from tests.serve.live_run import LiveRun

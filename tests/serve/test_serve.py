@@ -18,10 +18,10 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
 from fencepost.files import open_regular
 from harness.checkers.judge import judge_folder
-from harness.serve.choice import ON_A_PAGE, RunFilter
+from harness.serve.filter import ON_A_PAGE, RunFilter
 from harness.serve.index import UNREAD, Index, RunSummary, summary_of
 from harness.serve.pages import list_page
 from harness.store.manifest import write_manifest

@@ -15,8 +15,8 @@ from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import Op, Timeline
 from harness.config import RunConfig
 from harness.replay.violation import Kind, Moment
+from harness.run.plan import Setup
 from harness.run.scheduled import Prepared
-from harness.run.setup import Setup
 from harness.shrink.play import TrialPlayer
 from harness.shrink.trials import EnoughError, TrialOutcome
 from harness.store.append_log import AppendLog

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.campaign.exposure import MinorityOutage, Stakes
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.grid import Grid
 from harness.campaign.measure import Blamed
-from harness.campaign.stakes import MinorityOutage, Stakes
 from harness.survey.grid import survey_grid
 from harness.survey.subjects import Subject, chosen
 from tests.campaign import made

@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.errors import UsageError
 from harness.campaign.growth import grown
-from harness.campaign.order import in_order
+from harness.campaign.plan_order import in_order
 from harness.campaign.play import playable
 from harness.options import parse_run
 from harness.survey.grid import FAULT_NAMED, FAULTS, TTL_MS, USES, survey_grid, uses_of

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from cluster.lifetime import RunState
 from cluster.namespaces import keep_capabilities
+from cluster.polling import becomes_true
 from cluster.process import ProcessCluster
 from cluster.programs import find_server
 from cluster.server import Group
-from cluster.waiting import becomes_true
 from tests.specs import spec_of
 
 MEMBERS = ("n1", "n2", "n3")

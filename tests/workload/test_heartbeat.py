@@ -13,8 +13,8 @@ from time import monotonic_ns, sleep
 
 import pytest
 
-from cluster.children import is_stopped
-from cluster.waiting import becomes_true
+from cluster.polling import becomes_true
+from cluster.subprocesses import is_stopped
 from fencepost.history import Beats, Gap
 from harness.store.append_log import read_lines
 from tests.harness.cgroups import group

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.access import Access
+from cluster.credentials import Access
 from harness.run.redaction import redact
 from workloads.secrecy import TELLING, hidden
 

@@ -19,7 +19,7 @@ def test_its_story_says_how_many_may_be_inside() -> None:
 
 def test_it_is_judged_by_everybody_but_those_who_know_only_one_holder() -> None:
     missing = set(checkers_of("fenced-counter")) - set(checkers_of("semaphore"))
-    assert missing == {"exclusion", "counter", "fencing", "kept_out"}
+    assert missing == {"exclusion", "counter", "fencing", "starvation"}
     assert "capacity" in checkers_of("semaphore")
     assert "capacity" not in checkers_of("fenced-counter")
 

@@ -20,7 +20,7 @@ from itertools import count
 from random import Random
 from typing import Any, Final
 
-from cluster.at_once import at_once
+from cluster.parallel import at_once
 from tests.judge.histories import START_NS
 
 _STALLS_OFTEN: Final = 0.000_5

@@ -22,8 +22,8 @@ from harness.history.change_causes import WireRecord
 from harness.history.run_tables import LinkTraffic
 from harness.loads import with_loads
 from harness.run.clients import STATES_OF
+from harness.run.plan import topology_of
 from harness.run.player import Player
-from harness.run.setup import topology_of
 from harness.store.wire import CONNECTIONS_SCHEMA, REQUESTS_SCHEMA
 from nemesis.base import Step, World
 from nemesis.schedule import draw_schedule, for_cluster, parse_spec

@@ -1,0 +1,130 @@
+"""A worker's side of the process that makes its runs (`harness.campaign.worker_process_client`)."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+import msgspec
+
+from fencepost.errors import BrokenEnvironmentError
+from fencepost.interpreter_start import calling
+from harness.campaign.one_run import Made, Order
+from harness.run.messages import Failed, Shown, encode
+from harness.run.snapshot import Snapshot
+
+_TAKE_DOWN_S: Final = 30.0
+"""How long a run has to come down when its orders end."""
+_LOOK_EVERY_S: Final = 0.2
+
+
+class PlayerDiedError(BrokenEnvironmentError):
+    """The process that made a run ended. The run can be made again."""
+
+
+class PlayerProcess:
+    """Makes runs one after the other, in a process that is started for the first one and whenever it is gone."""
+
+    def __init__(self, command: Sequence[str] = ()) -> None:
+        """`command`: by default a fresh interpreter with the `sys.path` of this one."""
+        self._command = command or calling("harness.campaign.worker_process_client:main")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._printed = -1
+        self._rest = b""
+
+    def play(
+        self,
+        order: Order,
+        limit_s: float,
+        shown: Callable[[Snapshot], object],
+        is_called_off: Callable[[], bool] = lambda: False,
+    ) -> Made:
+        """Make a run. One that is not over after `limit_s` is ended, and has failed. One that is called off is taken
+        down and did not count. Raises PlayerDiedError."""
+        deadline_s = monotonic() + limit_s
+        process = self._started()
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # it is gone: its last words say why
+            process.stdin.write(encode(order))
+            process.stdin.flush()
+        while (line := self._line()) is not None:
+            if line:
+                match msgspec.json.decode(line, type=Shown | Made):
+                    case Shown(snapshot):
+                        shown(snapshot)
+                    case Made() as made:
+                        return made
+            if is_called_off():
+                self.end()
+                return Made()
+            if monotonic() > deadline_s:
+                self._kill()
+                return Made(failure=Failed("environment", f"the run was not over after {limit_s:.0f} s"))
+        words = self._last_words()
+        self._kill()
+        raise PlayerDiedError(f"the process that made the run ended{words}")
+
+    def end(self) -> None:
+        """Take down the run under way, if there is one, and end the process."""
+        process = self._process
+        if process is None:
+            return
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_TAKE_DOWN_S)
+        self._kill()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self._kill()
+            self._printed = os.memfd_create("fencepost-player")
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._printed,
+                start_new_session=True,  # a Ctrl-C at the terminal is the command's alone
+            )
+        return self._process
+
+    def _line(self) -> bytes | None:
+        """The next line; empty if none has come for a moment, None if no more will come."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        if b"\n" not in self._rest:
+            poll = select.poll()
+            poll.register(self._process.stdout, select.POLLIN)
+            if not poll.poll(_LOOK_EVERY_S * 1e3):
+                return b""
+            if not (data := os.read(self._process.stdout.fileno(), 1 << 16)):
+                return None
+            self._rest += data
+        line, newline, rest = self._rest.partition(b"\n")
+        if not newline:
+            return b""
+        self._rest = rest
+        return line
+
+    def _kill(self) -> None:
+        """Whatever the process had started ends with it (`cluster.namespaces`, `cluster.reaper`)."""
+        if self._process is None:
+            return
+        process, self._process, self._rest = self._process, None, b""
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        os.close(self._printed)
+
+    def _last_words(self) -> str:
+        lines = os.pread(self._printed, 1 << 16, 0).decode(errors="replace").strip().splitlines()
+        return f": {lines[-1]}" if lines else ""

@@ -1,0 +1,275 @@
+"""Were clients kept out for long although the lock could have let one in?
+
+A client that tries without success is no finding while another client is inside or may be, and while it may not
+reach a majority of the nodes. But a lock is there to be acquired:
+
+- `unavailable-while-free`: a client tried all the time, and for `LEAST_TIMES` lease times, as many times the longest
+  that the lock allows an acquire beyond the time that it is told to wait, and `LEAST_MS`, no client was inside and none
+  got in. Any key that a former holder left had expired by then, and there was time for several rounds.
+- `starved-client`: a client tried in vain for `STARVED_TTLS` lease times, and others got in so often that chance does
+  not explain it.
+
+A gap is the lock's fault if the record says what kept all clients out: a node was out of reach for most of it (the lock
+fails because one node does), keys were stuck on too many nodes, or votes were split. Otherwise it is not known whether
+the requests arrived, and the gap is undecided. So it is if a clock was wrong, because keys may live longer then, and if
+more than `CROWD` clients run: then slow answers and split votes can keep all clients out for long. This costs time and
+no safety.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+
+from fencepost.text import listed, milliseconds, plural, printable
+from harness.explain.causes import Cause
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.words import lasting
+from harness.figures import CheckerFigures, Row
+from harness.history.fault_windows import FOREVER_NS, merged, reach
+from harness.history.groups import Ints
+from harness.history.key_owners import rows_of
+from harness.history.recorded import Recorded
+from harness.history.stall_causes import Obstacle, find_obstacle, in_words
+from harness.history.waits import recorded_waits
+from harness.verdict import Answer, Blame, Finding, shown
+
+LEAST_TIMES: Final = 3
+LEAST_MS: Final = 2_000
+CROWD: Final = 16
+"""A correct lock was kept busy for 16 s by 64 clients on two processors; up to 16 clients it got by."""
+STARVED_TTLS: Final = 10
+STARVED_GRANTS: Final = 50
+"""For each client that competes: with fair chances, no client loses so often in the age of the universe."""
+
+
+class Figures(CheckerFigures, frozen=True):
+    """`gaps`: times in which no client acquired the lock although one could have; `longest_gap_ms`: 0 without any.
+    `starved`: the clients that others kept out."""
+
+    gaps: int
+    longest_gap_ms: float
+    starved: tuple[str, ...] = ()
+
+    def rows(self) -> Iterator[Row]:
+        if self.gaps:
+            times = "once" if self.gaps == 1 else f"{self.gaps} times"
+            text = f"unavailable {times} for up to {milliseconds(self.longest_gap_ms)} while the lock was free"
+            yield Row("blocked", text, order=61)
+
+
+class _Wait(NamedTuple):
+    """A client's tries for one section, as long as it certainly could reach a majority of the nodes."""
+
+    client: str
+    key: str
+    since_ns: int
+    until_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """A time in which no client was inside and none got in. `clients`: they tried all the time."""
+
+    key: str
+    since_ns: int
+    until_ns: int
+    clients: tuple[str, ...]
+    obstacle: Obstacle
+
+    @property
+    def length_ns(self) -> int:
+        return self.until_ns - self.since_ns
+
+
+def check(run: Recorded) -> Answer:
+    waits = list(_waits(run))
+    gaps = list(_gaps(run, waits))
+    # Readers that keep coming may keep a writer out.
+    starved = [wait for wait in waits if run.is_exclusive and _is_starved(run, wait)]
+    figures = Figures(
+        gaps=len(gaps),
+        longest_gap_ms=max((gap.length_ns for gap in gaps), default=0) / 1e6,
+        starved=tuple(dict.fromkeys(wait.client for wait in starved)),
+    )
+    blames: dict[Blame, list[_Gap]] = {"lock": [], "undecided": []}
+    for gap in gaps:
+        blames["lock" if gap.obstacle.is_the_locks and len(run.config.user_names) <= CROWD else "undecided"].append(gap)
+    findings = [_no_way_in(run, own, blame) for blame, own in blames.items() if own]
+    if starved:
+        findings.append(_starved(run, starved))
+    return Answer(figures, tuple(findings))
+
+
+def least_gap_ms(run: Recorded) -> float:
+    """A gap that is shorter is not worth a word."""
+    rounds_ms = max((run.acquire_limit_ms or 0) - run.config.wait_ms, 0)
+    return max(LEAST_TIMES * run.lease_ms, LEAST_TIMES * rounds_ms, LEAST_MS)
+
+
+def _least_ns(run: Recorded) -> int:
+    return round(least_gap_ms(run) * 1e6)
+
+
+def _waits(run: Recorded) -> Iterator[_Wait]:
+    """The waits that are long enough to matter, in the order of their beginnings."""
+    each = recorded_waits(run, _least_ns(run)).sort_values("since")
+    if not len(each):
+        return
+    config, begin = run.config, run.timeline.start_ns
+    names, last = (config.user_names, run.nodes), int(each["until"].max())
+    stretches = list(reach(*names, run.faults, run.ends, begin, last, settles_ms=run.settles_within_ms))
+    for client, key, since, until in rows_of(each, "client", "key", "since", "until"):
+        able = ((a, b) for a, b, some in stretches if str(client) in some)
+        for a, b in merged(able, since, until):
+            if b - a >= _least_ns(run):
+                yield _Wait(str(client), str(key), a, b)
+
+
+def _gaps(run: Recorded, waits: Sequence[_Wait]) -> Iterator[_Gap]:
+    """The gaps of all keys, each once, however many clients waited in it."""
+    for key in dict.fromkeys(wait.key for wait in waits):
+        own = [wait for wait in waits if wait.key == key]
+        starts, taken = _taken(run, key, _deaf(run, key))
+        free = [gap for wait in own for gap in _free(wait, starts, taken) if gap[1] - gap[0] >= _least_ns(run)]
+        first, last = min(wait.since_ns for wait in own), max(wait.until_ns for wait in own)
+        for since, until in merged(free, first, last):
+            there = [wait for wait in own if wait.since_ns < until and wait.until_ns > since]
+            clients = tuple(dict.fromkeys(wait.client for wait in there))
+            yield _Gap(key, since, until, clients, find_obstacle(run, key, clients, since, until))
+
+
+def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
+    """When a client tried for the key that could not reach a majority of the nodes. Its requests may arrive where its
+    replies are lost: then it takes the nodes' keys again and again, and can know nothing of it."""
+    tries = run.ops[((run.ops["f"] == "acquire") & (run.ops["key"] == key)).to_numpy(np.bool_)]
+    invoke, complete = (tries[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    config = run.config
+    links = [replace(event, paused_clients=(), killed_clients=()) for event in run.faults]
+    names, last = (config.user_names, run.nodes), int(complete.max())
+    stretches = reach(*names, links, (), run.timeline.start_ns, last, settles_ms=run.settles_within_ms)
+    own = {client: (tries["client"] == client).to_numpy(np.bool_) for client in config.user_names}
+    for began, done, able in stretches:
+        for client in own.keys() - able.keys():
+            meanwhile = own[client] & (invoke < done) & (complete > began)
+            yield from zip(
+                np.maximum(invoke[meanwhile], began).tolist(),
+                np.minimum(complete[meanwhile], done).tolist(),
+                strict=True,
+            )
+
+
+def _taken(run: Recorded, key: str, deaf: Iterable[tuple[int, int]]) -> tuple[Ints, list[tuple[int, int]]]:
+    """When sections of the key began, and when a client was inside or may have held the lock, or took the keys without
+    knowing."""
+    own = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
+    start = own["start_ns"].to_numpy(np.int64)
+    until = np.minimum(own["end_ns"].to_numpy(np.int64), own["deadline_max_ns"].to_numpy(np.int64))
+    busy = [*zip(start.tolist(), np.maximum(until, start).tolist(), strict=True), *deaf]
+    return start, merged(busy, 0, FOREVER_NS)
+
+
+def _free(wait: _Wait, starts: Ints, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The parts of a wait in which no client was inside and none got in."""
+    at = wait.since_ns
+    for began, done in taken:
+        yield at, min(began, wait.until_ns)
+        at = max(at, done)
+    yield at, wait.until_ns
+
+
+def _is_starved(run: Recorded, wait: _Wait) -> bool:
+    if wait.until_ns - wait.since_ns < STARVED_TTLS * run.lease_ms * 1e6:
+        return False
+    sections = run.sections
+    start = sections["start_ns"].to_numpy(np.int64)
+    inside = (start > wait.since_ns) & (start < wait.until_ns) & (sections["key"] == wait.key).to_numpy(np.bool_)
+    return int(inside.sum()) >= STARVED_GRANTS * len(run.config.user_names)
+
+
+def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
+    longest = max(gaps, key=lambda gap: gap.length_ns)
+    times = "once" if len(gaps) == 1 else f"{len(gaps)} times"
+    text = (
+        f"no client acquired the lock for up to {milliseconds(longest.length_ns / 1e6)} while it was free and a client "
+        f"that tried could reach a majority of the nodes ({times}, TTL {run.lease_ms:.0f} ms): "
+        f"{in_words(longest.obstacle)}{_crowd_in_words(run)}"
+    )
+    examples = tuple(
+        {
+            "key": gap.key,
+            "at_ms": run.at_ms(gap.since_ns),
+            "for_ms": gap.length_ns / 1e6,
+            "clients": gap.clients,
+            "obstacle": gap.obstacle.kind,
+            "nodes": gap.obstacle.nodes,
+            "absent": gap.obstacle.absent,
+        }
+        for gap in shown(gaps, longest)
+    )
+    return NO_WAY_IN.found(blame, text, len(gaps), examples, run.at_ms(min(gap.since_ns for gap in gaps)))
+
+
+def _crowd_in_words(run: Recorded) -> str:
+    clients = len(run.config.user_names)
+    return f"; {clients} clients ran, so that slow answers or split votes may explain it" if clients > CROWD else ""
+
+
+def _starved(run: Recorded, waits: Sequence[_Wait]) -> Finding:
+    longest = max(waits, key=lambda wait: wait.until_ns - wait.since_ns)
+    clients = plural(len({wait.client for wait in waits}), "client")
+    text = (
+        f"{clients} that could reach a majority of the nodes tried in vain for up to "
+        f"{milliseconds((longest.until_ns - longest.since_ns) / 1e6)}, while other clients acquired the lock again and "
+        f"again (TTL {run.lease_ms:.0f} ms)"
+    )
+    examples = tuple(
+        {
+            "client": wait.client,
+            "key": wait.key,
+            "at_ms": run.at_ms(wait.since_ns),
+            "for_ms": (wait.until_ns - wait.since_ns) / 1e6,
+        }
+        for wait in shown(waits, longest)
+    )
+    return STARVED.found("lock", text, len(waits), examples, run.at_ms(min(wait.since_ns for wait in waits)))
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    nodes, absent = (tuple(printable(str(node)) for node in example.get(name, ())) for name in ("nodes", "absent"))
+    obstacle = Obstacle(example["obstacle"], nodes, absent)
+    stuck = obstacle.kind == "split votes" and obstacle.nodes
+    clients = [printable(str(client)) for client in example["clients"]]
+    return Told(
+        f"For {lasting(float(example['for_ms']) * 1e6)} from +{float(example['at_ms']):,.1f} ms on, no client was "
+        f"inside {printable(str(example['key']))} and none acquired it, although {listed(clients)} tried and could "
+        f"reach a majority of the nodes: {in_words(obstacle)}.",
+        cause="stuck keys" if stuck else _CAUSES.get(obstacle.kind, "unknown"),
+    )
+
+
+_CAUSES: Final[dict[str, Cause]] = {
+    "down": "absent node",
+    "hung": "absent node",
+    "answering errors": "absent node",
+    "out of reach": "absent node",
+    "absent in turn": "absent node",
+    "stuck keys": "stuck keys",
+    "nothing set": "nothing set",
+    "split votes": "split votes",
+    "wrong clock": "wrong clock",
+}
+NO_WAY_IN: Final = FindingKind(
+    "unavailable-while-free",
+    "liveness",
+    _told,
+    comes_of=("prolonged", "set again", "stayed"),
+    noun="gap(s) without a grant while the lock was free",
+    surveyed="way in",
+)
+STARVED: Final = FindingKind("starved-client", "liveness")

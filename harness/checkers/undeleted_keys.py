@@ -1,0 +1,252 @@
+"""Did the lock leave keys on nodes that it could have freed?
+
+A release deletes the key on every node; an attempt that is refused deletes it where it was granted. A key that
+stays is one node less for all clients until it expires, even while a majority of the others is free.
+
+A key that the lock hands to the same client again (`harness.history.handed_on`) stayed until then, and no longer.
+
+Only what nothing can have been in the way of is looked at: no fault can have hit the node, its link or the client, the
+client always had a processor, and the node was in sight. What is under way has `SLACK_MS` to arrive, so what went wrong
+longer than that before a release is no excuse for it. And a lock is blamed only for a habit, for a single request may
+be overtaken by an earlier one on a busy machine: on some nodes, or of releases that leave several nodes at once. This
+costs time and no safety.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from fencepost.history import FaultEvent
+from fencepost.text import count, listed, milliseconds, printable
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.words import lasting
+from harness.figures import KeyFigures, Row
+from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
+from harness.history.handed_on import HandedOn
+from harness.history.key_owners import Owners, rows_of
+from harness.history.recorded import Recorded
+from harness.verdict import Answer, Finding, worst_first
+
+SLACK_MS: Final = 250
+_SLACK_NS: Final = SLACK_MS * 1_000_000
+LEAST: Final = 3
+LEAST_SHARE: Final = 0.1
+"""A habit on some nodes: so many keys stayed there, and this share of the keys that were looked at."""
+LEAST_AT_ONCE: Final = 2
+"""A habit of releases: so many left their keys on as many nodes at once, or more. Chance leaves one node at a time."""
+
+After = Literal["release", "attempt"]
+_WORDS: Final[dict[After, str]] = {
+    "release": "after the calls that should have released them",
+    "attempt": "after the attempts that had set them were refused",
+}
+
+
+class Figures(KeyFigures, frozen=True):
+    """Keys on single nodes that nothing kept the lock from deleting: after releases, however they ended, and after
+    refused attempts. `left_…`: how many of them stayed."""
+
+    after_releases: int
+    left_by_releases: int
+    after_attempts: int
+    left_by_attempts: int
+
+    def rows(self) -> Iterator[Row]:
+        if self.left_by_releases or self.left_by_attempts:
+            left = f"{count(self.left_by_releases)} of {count(self.after_releases)} after releases"
+            tried = f"{count(self.left_by_attempts)} of {count(self.after_attempts)} after refused attempts"
+            yield Row("left", f"keys that stayed on healthy nodes: {left}, {tried}", order=84)
+
+
+class _Key(NamedTuple):
+    """A key on a node whose owner was done with it at `done_ns`. It was there until `until_ns`. `client`: None for that
+    of an attempt."""
+
+    node: str
+    key: str
+    client: str | None
+    done_ns: int
+    until_ns: int
+
+    @property
+    def stayed(self) -> bool:
+        return self.until_ns > self.done_ns + _SLACK_NS
+
+
+def check(run: Recorded) -> Answer:
+    """No figures where the nodes were not watched, or the lock does not show what it sets."""
+    owners = run.owners
+    if owners is None or not owners.are_shown:
+        return Answer()
+    handed_on = HandedOn(run, owners)
+    keys: dict[After, list[_Key]] = {
+        "release": list(_after_releases(run, owners, handed_on)),
+        "attempt": list(_after_attempts(run, owners, handed_on)),
+    }
+    left = {after: [key for key in some if key.stayed] for after, some in keys.items()}
+    figures = Figures(len(keys["release"]), len(left["release"]), len(keys["attempt"]), len(left["attempt"]))
+    return Answer(figures, tuple(found for after in keys for found in _habit(run, after, keys[after], left[after])))
+
+
+def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> Iterator[_Key]:
+    # A release that fails, or raises, because one node is silent must still have freed the others.
+    ops = run.ops[(run.ops["f"] == "release").to_numpy(bool)]
+    done = {tuple(of): at for *of, at in rows_of(ops, "client", "life", "section", "complete_ns")}
+    sections = list(rows_of(run.sections, "client", "life", "section", "start_ns", "end_ns"))
+    health = _Health(run)
+    for row in _holdings(owners):
+        for section, taken_ns in handed_on.uses(row.section, row.value, row.lock_key, row.from_max_ns, row.to_min_ns):
+            if section < 0:
+                continue
+            *of, start_ns, left_ns = sections[section]
+            done_ns, client = done.get(tuple(of)), str(of[0])
+            if done_ns is None or row.from_max_ns > start_ns or not (row.is_known(done_ns) or taken_ns < FOREVER_NS):
+                continue
+            if health.can_reach(client, row.node, left_ns - _SLACK_NS, done_ns + _SLACK_NS):
+                yield _Key(row.node, row.lock_key, client, done_ns, min(row.until_ns, taken_ns))
+
+
+def _after_attempts(run: Recorded, owners: Owners, handed_on: HandedOn) -> Iterator[_Key]:
+    """Keys that were set for no section."""
+    health = _Health(run)
+    for row in _holdings(owners):
+        done_ns = row.done_ns
+        if row.section >= 0 or row.is_gone or row.from_max_ns > done_ns or not row.is_known(done_ns):
+            continue
+        first, *_ = handed_on.uses(-1, row.value, row.lock_key, row.from_max_ns, row.to_min_ns)
+        if first.until_ns < FOREVER_NS:
+            continue  # A later call of the same client found it.
+        # What a fault has held up arrives after it, in any order.
+        if health.can_reach(row.task, row.node, row.from_min_ns - _SLACK_NS, done_ns + _SLACK_NS):
+            yield _Key(row.node, row.lock_key, None, done_ns, row.until_ns)
+
+
+class _Row(NamedTuple):
+    """The columns of `Owners.holdings` that matter here."""
+
+    node: str
+    lock_key: str
+    section: int
+    value: str | None
+    began: str
+    ended: str
+    from_min_ns: int
+    from_max_ns: int
+    to_min_ns: int
+    expires_ns: int
+    task: str | None
+    done_ns: int
+    is_gone: bool
+
+    @property
+    def until_ns(self) -> int:
+        return min(self.to_min_ns, self.expires_ns)
+
+    def is_known(self, done_ns: int) -> bool:
+        """Whether it is known if it was deleted in time."""
+        return self.ended == "deleted" or self.until_ns > done_ns + _SLACK_NS
+
+
+def _holdings(owners: Owners) -> Iterator[_Row]:
+    rows = map(_Row._make, rows_of(owners.holdings, *_Row._fields))
+    return (row for row in rows if row.began == "set" and row.value is not None)
+
+
+class _Health:
+    """When nothing was in the way of a client's requests, as far as is known."""
+
+    def __init__(self, run: Recorded) -> None:
+        self._faults = longest_windows(run.faults)
+        self._waits = run.kept_waiting
+        self._ended_ns = [(end.client, end.at_ns) for end in run.ends]
+
+    def can_reach(self, client: str | None, node: str, from_ns: int, to_ns: int) -> bool:
+        """Whether everything that the client, or any client if it is not known, sent to the node in this time must
+        have arrived."""
+        mine = [client] if client is not None else list(self._waits)
+        return not (
+            any(
+                _stops(event, client, node)
+                for event, since, until in self._faults
+                if since <= to_ns and until >= from_ns
+            )
+            or any(since <= to_ns and until >= from_ns for who in mine for since, until in self._waits.get(who, ()))
+            or any(client in (None, who) and from_ns <= at_ns <= to_ns for who, at_ns in self._ended_ns)
+        )
+
+
+def _stops(event: FaultEvent, client: str | None, node: str) -> bool:
+    stopped = event.halted_clients
+    return hits_link(event, client, node) or (client in stopped if client is not None else bool(stopped))
+
+
+def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> Iterator[Finding]:
+    nodes = _of_habit(Counter(key.node for key in left), Counter(key.node for key in keys)) | _at_once(left)
+    if not nodes:
+        return
+    left = [key for key in left if key.node in nodes]
+    there = sum(key.node in nodes for key in keys)
+    longest = max(left, key=lambda key: key.until_ns - key.done_ns)
+    text = (
+        f"{count(len(left))} of {count(there)} keys on {listed(sorted(nodes))} stayed there {_WORDS[after]}, for up to "
+        f"{milliseconds((longest.until_ns - longest.done_ns) / 1e6)}; no fault was in the way of deleting them"
+    )
+    examples = tuple(
+        {
+            "after": after,
+            "node": key.node,
+            "key": key.key,
+            **({} if key.client is None else {"by": key.client}),
+            "at_ms": run.at_ms(key.done_ns),
+            "for_ms": (key.until_ns - key.done_ns) / 1e6,
+        }
+        for key in worst_first(left, longest)
+    )
+    at_ms = run.at_ms(min(key.done_ns for key in left))
+    yield LEFT_BEHIND.found("lock", text, len(left), examples, at_ms)
+
+
+def _at_once(left: list[_Key]) -> frozenset[str]:
+    """The nodes of the releases that left their keys on several of them, if there were several such releases."""
+    nodes: defaultdict[tuple[str | None, int], set[str]] = defaultdict(set)
+    for key in left:
+        if key.client is not None:
+            nodes[key.client, key.done_ns].add(key.node)
+    several = [of_release for of_release in nodes.values() if len(of_release) >= LEAST_AT_ONCE]
+    return frozenset[str]().union(*several) if len(several) >= LEAST_AT_ONCE else frozenset()
+
+
+def _of_habit(left: Counter[str], there: Counter[str]) -> frozenset[str]:
+    """As many nodes as possible on which it is a habit; those first on which the largest share of the keys stayed."""
+    nodes = sorted(left, key=lambda node: (left[node] / there[node], node))
+    while nodes:
+        some = sum(left[node] for node in nodes)
+        if some >= LEAST and some >= LEAST_SHARE * sum(there[node] for node in nodes):
+            break
+        nodes = nodes[1:]
+    return frozenset(nodes)
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    where = f"{printable(str(example['node']))} kept its key of {printable(str(example['key']))}"
+    after, when = lasting(float(example["for_ms"]) * 1e6), f"+{float(example['at_ms']):,.1f} ms"
+    done = (
+        f"{printable(str(example['by']))}'s release had ended, at {when}"
+        if example["after"] == "release"
+        else f"the attempt that had set it was refused, at {when}"
+    )
+    return Told(f"{where} for another {after} after {done}, although no fault was in the way of deleting it.")
+
+
+LEFT_BEHIND: Final = FindingKind(
+    "keys-left-behind",
+    "liveness",
+    _told,
+    stands_for="stuck keys",
+    comes_of=("stayed", "set again"),
+    noun="key(s) left behind",
+    surveyed="orphans",
+)

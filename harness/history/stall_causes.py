@@ -1,0 +1,170 @@
+"""What kept all clients out of a lock that was free, as far as the record shows.
+
+A node that is not there is no excuse, for the others are a majority; but what the witness saw on the others may say
+more. In this order:
+
+- most tries ended with an error, or a try had its value on a majority of the nodes and was not let in: the lock wants
+  the node that is absent, or each node that was absent in turn;
+- keys that stayed there when their owners were done with them left no majority free: they were stuck;
+- tries got some nodes, and never enough, perhaps because the keys of others stayed there for a while after their tries;
+- on so many nodes that no majority is left, no try set the key although they were in reach: the lock did not ask them.
+  Something else was set by way of the proxy meanwhile, so the proxy did not stand still; or a node was absent, which
+  is no excuse, and several tries came to an end, so that they did not all wait for that node;
+- a node was absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from fencepost.text import listed
+from harness.history.failed_attempts import MOST, VainTries
+from harness.history.fault_windows import longest_windows, merged
+
+if TYPE_CHECKING:
+    from harness.history.recorded import Recorded
+
+Kind = Literal[
+    "down",
+    "hung",
+    "answering errors",
+    "out of reach",
+    "absent in turn",
+    "stuck keys",
+    "nothing set",
+    "split votes",
+    "no access",
+    "wrong clock",
+    "unknown",
+]
+
+
+SEVERAL: Final = 3
+"""So many tries that ended did not all wait for one node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """`nodes`: they were `down`, `hung` (they were there and did not answer), `answering errors` or `out of
+    reach` of the clients (cut off or slow) for most of the time; those of which one or another was not there for most
+    of it; on which keys were stuck; on which nothing was set; or on which the keys of split votes stayed after their
+    tries. `absent`: which others were not there for most of the time. `no access`: no client ever acquired the lock,
+    and the nodes turned requests away. `wrong clock`: keys may have lived longer there than the lock had asked for."""
+
+    kind: Kind
+    nodes: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+
+    @property
+    def is_the_locks(self) -> bool:
+        """Whether a correct lock would have got by. With a node less, each round may last until the lock gives up on
+        that node, and those who compete may split the votes for long."""
+        return self.kind not in ("unknown", "no access", "wrong clock") and not (
+            self.kind == "split votes" and self.absent
+        )
+
+
+def in_words(obstacle: Obstacle) -> str:
+    """`n3 was hung`."""
+    nodes = listed(obstacle.nodes) if obstacle.nodes else ""
+    was = "was" if len(obstacle.nodes) == 1 else "were"
+    match obstacle.kind:
+        case "down" | "hung" | "answering errors" | "out of reach":
+            return f"{nodes} {was} {obstacle.kind}"
+        case "absent in turn":
+            return f"{nodes} were absent, one after the other"
+        case "wrong clock":
+            return f"the {'clock' if len(obstacle.nodes) == 1 else 'clocks'} of {nodes} had been wrong"
+        case "stuck keys":
+            return f"orphaned keys were stuck on {nodes}{_while(obstacle.absent)}"
+        case "nothing set":
+            return f"no attempt set the key on {nodes}, which {was} free and in reach{_while(obstacle.absent)}"
+        case "split votes":
+            left = f", and left their keys on {nodes}" if nodes else ""
+            return f"attempts got some of the nodes, but never a majority{left}{_while(obstacle.absent)}"
+        case "no access":
+            return f"{nodes} turned requests away"
+        case "unknown":
+            return "no obstacle is on record, nor whether the requests arrived"
+
+
+def _while(absent: Sequence[str]) -> str:
+    if not absent:
+        return ""
+    return f", while {listed(absent)} {'was' if len(absent) == 1 else 'were'} absent"
+
+
+def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int, until_ns: int) -> Obstacle:
+    """`clients` tried for the key all this time."""
+    if wrong := run.wrong_clocks.nodes(since_ns, until_ns):
+        return Obstacle("wrong clock", wrong)
+    if run.had_no_access:
+        return Obstacle("no access", tuple(sorted({denied.node for denied in run.denied})))
+    ops = run.ops
+    tries = ((ops["f"] == "acquire") & (ops["key"] == key)).to_numpy(np.bool_)
+    within = (ops["invoke_ns"].to_numpy(np.int64) >= since_ns) & (ops["complete_ns"].to_numpy(np.int64) <= until_ns)
+    tries = tries & within
+    refused = tries & (ops["outcome"] == "fail").to_numpy(np.bool_)
+    absences = _absences(run, clients, since_ns, until_ns)
+    absent = _absent(absences, until_ns - since_ns)
+    seen = VainTries.of(run, key, since_ns, until_ns)
+    if absent is None and seen is not None and seen.had_a_majority():
+        absent = _absent_in_turn(absences, since_ns, until_ns)
+    broke_off = tries.sum() - refused.sum() > MOST * tries.sum()
+    missing = absent.nodes if absent and absent.kind != "absent in turn" else ()
+    if seen is not None and not (absent and (broke_off or seen.had_a_majority(missing))):
+        if nodes := seen.stuck(missing):
+            return Obstacle("stuck keys", nodes, missing)
+        if seen.are_split():
+            return Obstacle("split votes", seen.left_on(), missing)
+        nodes = seen.nothing_set(missing)
+        if nodes and (seen.is_forwarding or (absent and refused.sum() >= SEVERAL)):
+            return Obstacle("nothing set", nodes, missing)
+    return absent or Obstacle("unknown")
+
+
+_Times = dict[Kind, list[tuple[int, int]]]
+_ABSENCES: Final[tuple[Kind, ...]] = ("hung", "answering errors", "down", "out of reach")
+
+
+def _absences(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int) -> dict[str, _Times]:
+    """By node, and by how it was not there, when that was: disjoint, in order."""
+    found = {}
+    for node in run.nodes:
+        times: _Times = {kind: [] for kind in _ABSENCES}
+        for event, began, done in longest_windows(run.faults):
+            if node in event.nodes:
+                times[event.node_state].append((began, done))
+            if all((client, node) in event.links for client in clients):
+                times["out of reach"].append((began, done))
+        found[node] = {kind: merged(windows, since_ns, until_ns) for kind, windows in times.items()}
+    return found
+
+
+def _absent(absences: dict[str, _Times], length_ns: int) -> Obstacle | None:
+    """The nodes that were not there for most of the time."""
+    by_kind: dict[Kind, list[str]] = {kind: [] for kind in _ABSENCES}
+    for node, times in absences.items():
+        for kind, windows in times.items():
+            if _total_ns(windows) > MOST * length_ns:
+                by_kind[kind].append(node)
+                break
+    return next((Obstacle(kind, tuple(nodes)) for kind, nodes in by_kind.items() if nodes), None)
+
+
+def _absent_in_turn(absences: dict[str, _Times], since_ns: int, until_ns: int) -> Obstacle | None:
+    """Several nodes, of which one or another was not there for most of the time."""
+    of_nodes = {node: [window for windows in times.values() for window in windows] for node, times in absences.items()}
+    nodes = tuple(node for node, windows in of_nodes.items() if _total_ns(windows))
+    together = merged((window for windows in of_nodes.values() for window in windows), since_ns, until_ns)
+    if len(nodes) < 2 or _total_ns(together) <= MOST * (until_ns - since_ns):
+        return None
+    return Obstacle("absent in turn", nodes)
+
+
+def _total_ns(windows: Sequence[tuple[int, int]]) -> int:
+    return sum(until - since for since, until in windows)

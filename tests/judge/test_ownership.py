@@ -1,0 +1,344 @@
+"""Requests that change keys of other clients, told by the ledger: literal records of the witness and of the links."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.ownership import Figures, check
+from harness.verdict import Answer
+from tests.golden import Golden
+from tests.judge.histories import History, ms
+
+
+def inside(until: float | None = 900, *, outcome: str = "ok", ttl: int | None = 400, **config: Any) -> History:
+    """c2 sets its key on n1 within its acquire, and is inside from 500 on. c1 has a section before."""
+    history = History(ttl_ms=400, **config).watch("n1").section("c1", 10, 300)
+    if outcome == "ok":
+        history.section("c2", 500, until, asked=480)
+    else:
+        history.op("c2", "acquire", outcome, 1, 480, 500)
+    history.request("c2", "n1", "SET k1 b NX PX 400", 490, 491)
+    return history.seen("n1", "set", 492, "b", since=485, ttl=ttl)
+
+
+def deletes(history: History, at: float = 600, words: str = "DEL k1", **more: Any) -> History:
+    history.request("c1", "n1", words, at, at + 1, **{"reply": "1"} | more)
+    return history.seen("n1", "deleted", at + 2, since=at - 1)
+
+
+def prolongs(history: History, at: float = 600, **more: Any) -> History:
+    history.request("c1", "n1", "PEXPIRE k1 400", at, at + 1, **{"reply": "1"} | more)
+    return history.seen("n1", "prolonged", at + 2, "b", since=at - 1, ttl=400)
+
+
+def overwrites(history: History, at: float = 600, words: str = "SET k1 a PX 400", **more: Any) -> History:
+    history.request("c1", "n1", words, at, at + 1, **more)
+    return history.seen("n1", "set", at + 2, "a", since=at - 1, ttl=400)
+
+
+def during(f: str, history: History, outcome: str = "ok", at: float = 595, number: int = 2) -> History:
+    return history.op("c1", f, outcome, number, at, at + 20)
+
+
+def extending(history: History, at: float = 595) -> History:
+    return during("extend", history, at=at, number=1)
+
+
+def found(history: History) -> tuple[int, int, int]:
+    figures = check(history.recorded()).figures
+    assert isinstance(figures, Figures)
+    return figures.overwritten, figures.prolonged, figures.deleted
+
+
+def breaks(history: History) -> list[str | None]:
+    return [finding.breaks for finding in check(history.recorded()).findings]
+
+
+def test_without_a_record_of_the_links_nothing_is_told() -> None:
+    history = inside()
+    history.wire = False
+    assert check(history.recorded()) == Answer()
+    assert check(History().section("c1", 10, 50).request("c1", "n1", "PING", 1, 2).recorded()) == Answer()
+
+
+def test_a_key_that_another_client_deletes_breaks_the_lease(golden: Golden) -> None:
+    answer = check(deletes(during("release", inside())).recorded())
+    assert answer.figures == Figures(0, 0, 1, 0)
+    golden(next(answer.figures.rows()).text)
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
+        "changed-another-clients-key",
+        "lock",
+        "lease",
+        1,
+    )
+    golden(finding.text)
+    assert finding.examples == (
+        {
+            "how": "deleted",
+            "node": "n1",
+            "key": "k1",
+            "by": "c1",
+            "of": "c2",
+            "at_ms": 602,
+            "command": "DEL",
+            "call": "release",
+        },
+    )
+
+
+@pytest.mark.parametrize("f", ["acquire", "extend", "release"])
+def test_no_call_may_delete_it(f: str) -> None:
+    assert found(deletes(during(f, inside(), outcome="fail"))) == (0, 0, 1)
+
+
+def test_nor_may_what_is_sent_when_the_call_has_ended(golden: Golden) -> None:
+    """c1's section ended at 301; its lock goes on in the background."""
+    answer = check(deletes(inside()).recorded())
+    assert answer.figures == Figures(0, 0, 1, 1)
+    golden(next(answer.figures.rows()).text)
+    assert answer.findings[0].examples[0]["is_late"]
+
+
+def test_nor_may_what_arrives_when_the_call_has_ended() -> None:
+    assert check(deletes(during("release", inside(), at=570), sent=580).recorded()).figures == Figures(0, 0, 1, 1)
+
+
+def test_a_request_that_did_nothing_deleted_nothing() -> None:
+    history = during("release", inside()).request("c1", "n1", "DEL k1", 600, 601, reply="0", did=False)
+    history.request("c2", "n1", "DEL k1", 600, 601, reply="1").seen("n1", "deleted", 602, since=599)
+    answer = check(history.recorded())
+    assert answer == Answer(Figures(0, 0, 0))
+    assert list(answer.figures.rows()) == []
+
+
+def test_a_client_may_delete_its_own_key() -> None:
+    history = inside().request("c2", "n1", "DEL k1", 600, 601, reply="1").seen("n1", "deleted", 602, since=599)
+    assert found(history) == (0, 0, 0)
+
+
+def test_a_key_that_was_set_when_its_owner_had_left_belongs_to_nobody() -> None:
+    assert found(deletes(during("release", inside(until=598)))) == (0, 0, 0)
+
+
+def test_the_key_of_an_attempt_may_be_deleted() -> None:
+    """No section needs it. (Whether a lock may do so is another question.)"""
+    assert found(deletes(during("release", inside(outcome="fail")))) == (0, 0, 0)
+
+
+def test_a_lock_without_times_to_live_takes_over_what_is_over() -> None:
+    taken = inside(ttl=None)
+    assert found(deletes(during("acquire", taken, at=695), 700)) == (0, 0, 0), "c2's lease ended at 600"
+    assert found(deletes(during("acquire", inside(ttl=None), at=545), 550)) == (0, 0, 1)
+
+
+@pytest.mark.parametrize(("f", "broken"), [("extend", "lease"), ("acquire", "liveness"), ("release", "liveness")])
+def test_a_key_that_another_client_prolongs(f: str, broken: tuple[str, ...]) -> None:
+    history = prolongs(during(f, inside(), number=1 if f == "extend" else 2))
+    assert found(history) == (0, 1, 0)
+    assert breaks(history) == [broken]
+
+
+@pytest.mark.parametrize(("outcome", "broken"), [("ok", "lease"), ("fail", "liveness")])
+def test_background_work_that_prolongs_it_extends_a_lease_if_one_was_granted(outcome: str, broken: str) -> None:
+    """c1 believes that it is inside, and renews."""
+    history = prolongs(inside().op("c1", "acquire", outcome, 2, 560, 580))
+    assert breaks(history) == [broken]
+
+
+def test_a_key_that_its_owner_prolongs() -> None:
+    history = extending(inside()).request("c2", "n1", "PEXPIRE k1 400", 600, 601, reply="1")
+    assert found(history.seen("n1", "prolonged", 602, "b", since=599, ttl=400)) == (0, 0, 0)
+
+
+def test_an_extension_may_not_prolong_what_an_attempt_has_set() -> None:
+    assert found(prolongs(extending(inside(outcome="fail")))) == (0, 1, 0)
+    assert found(prolongs(during("acquire", inside(outcome="fail")))) == (0, 0, 0)
+    assert found(prolongs(extending(inside(outcome="fail", ttl=None)))) == (0, 0, 0), (
+        "it gets its time in a second step"
+    )
+
+
+@pytest.mark.parametrize(
+    ("f", "outcome", "words", "number"),
+    [
+        ("extend", "ok", "EVAL hands_on 1 k1 a", 1),
+        ("acquire", "ok", "EVAL hands_on 1 k1 a", 1),
+        ("acquire", "fail", "SET k1 a PX 400", 1),
+        ("acquire", "fail", "EVAL hands_on 1 k1 a", 0),
+        ("release", "ok", "EVAL hands_on 1 k1 a", 0),
+    ],
+)
+def test_a_key_whose_value_another_client_replaces(f: str, outcome: str, words: str, number: int) -> None:
+    """A script of a refused attempt may keep the owner and note who waits; one of a release may hand the lock on."""
+    reply = "1" if words.startswith("EVAL") else '"OK"'
+    assert found(overwrites(during(f, inside(), outcome=outcome), words=words, reply=reply)) == (number, 0, 0)
+
+
+def test_a_key_that_was_handed_on_belongs_to_the_client_that_got_it() -> None:
+    """c1's release sets c2's value: c1 set the key, and c2 may delete it while c1 tries again."""
+    history = History(ttl_ms=400).watch("n1").section("c1", 10, 300).op("c1", "acquire", "fail", 2, 400, 900)
+    history.request("c1", "n1", "EVAL hands_on 1 k1 b", 300.5, 300.6, reply="1", sent=300.4)
+    history.seen("n1", "set", 301, "b", since=299, ttl=400).section("c2", 302, 500, asked=200)
+    history.request("c2", "n1", "DEL k1", 500.5, 501, reply="1").seen("n1", "deleted", 502, since=499)
+    assert found(history) == (0, 0, 0)
+
+
+def test_other_keys_of_the_lock_are_not_the_lock() -> None:
+    history = (
+        History(ttl_ms=400).watch("n1").section("c2", 500, 900, asked=480).op("c1", "acquire", "fail", 1, 590, 620)
+    )
+    for key, value in (("k1", "b"), ("k1:last", "b")):
+        history.request("c2", "n1", f"SET {key} {value} PX 400", 490, 491)
+        history.seen("n1", "set", 492, value, since=485, ttl=400, key=key)
+    history.request("c1", "n1", "SET k1:last a PX 400", 600, 601).seen("n1", "set", 602, "a", since=599, key="k1:last")
+    assert found(history) == (0, 0, 0)
+
+
+def test_a_lock_may_call_its_key_otherwise() -> None:
+    history = History(ttl_ms=400).watch("n1").section("c2", 500, 900, asked=480).op("c1", "release", "ok", 1, 590, 620)
+    history.request("c2", "n1", "SET lock:k1 b PX 400", 490, 491)
+    history.seen("n1", "set", 492, "b", since=485, ttl=400, key="lock:k1")
+    history.request("c1", "n1", "DEL lock:k1", 600, 601, reply="1")
+    assert found(history.seen("n1", "deleted", 602, since=599, key="lock:k1")) == (0, 0, 1)
+
+
+def test_a_hash_that_several_have_a_field_in_belongs_to_all_of_them() -> None:
+    history = History(ttl_ms=400).watch("n1").section("c2", 500, 900, asked=480).section("c1", 550, 595, asked=540)
+    history.request("c2", "n1", "HSET k1 b 1", 490, 491).seen("n1", "set", 492, "b", since=485, ttl=400, is_hash=True)
+    history.request("c1", "n1", "HSET k1 a 1", 545, 546)
+    history.seen("n1", "set", 547, "a, b", since=544, ttl=400, is_hash=True)
+    assert found(deletes(history)) == (0, 0, 0)
+
+
+def test_permits_are_told_apart_by_their_values() -> None:
+    history = inside(workload="semaphore", permits=2)
+    assert found(deletes(during("release", history))) == (0, 0, 1)
+
+
+def test_which_task_of_a_process_sent_a_request_is_not_known() -> None:
+    history = History(ttl_ms=400, tasks=2, clients=1).watch("n1").section("c1@1", 500, 900, asked=480)
+    history.request("c1", "n1", "SET k1 b PX 400", 490, 491).seen("n1", "set", 492, "b", since=485, ttl=400)
+    history.op("c1@2", "release", "ok", 1, 595, 620)
+    history.request("c1", "n1", "DEL k1", 600, 601, reply="1").seen("n1", "deleted", 602, since=599)
+    assert found(history) == (0, 0, 0)
+
+
+TOKEN = "b-0123456789"
+
+
+def member(until: float = 900, add: str = "ZADD", f: str = "acquire", outcome: str = "ok", **config: Any) -> History:
+    """c2 adds its member to k1 within its acquire, and is inside from 500 on; c1 had made the key."""
+    history = History(ttl_ms=400, workload="semaphore", permits=2, **config).watch("n1").section("c1", 10, 300)
+    history.request("c1", "n1", f"{add} k1 9.1 a-0123456789", 9.2, 9.4).seen("n1", "changed", 9.6, since=9)
+    lease = {"validity_ms": 400.0, "deadline_ns": ms(900)}
+    history.op("c2", f, outcome, 1, 480, 500, **lease).op("c2", "release", "ok", 1, until, until + 1)
+    return history.request("c2", "n1", f"{add} k1 490.1 {TOKEN}", 490, 491).seen("n1", "changed", 492, since=489)
+
+
+def removes(history: History, at: float = 600, words: str = f"ZREM k1 {TOKEN}", client: str = "c1") -> History:
+    history.request(client, "n1", words, at, at + 1, reply="1")
+    return history.seen("n1", "changed", at + 2, since=at - 1)
+
+
+def removed(history: History) -> int:
+    figures = check(history.recorded()).figures
+    assert isinstance(figures, Figures)
+    assert (figures.overwritten, figures.prolonged, figures.deleted) == (0, 0, 0)
+    return figures.removed
+
+
+@pytest.mark.parametrize(
+    ("add", "remove"), [("ZADD", "ZREM"), ("zadd", "zrem"), ("SADD", "SREM"), ("HSET", "HDEL"), ("RPUSH", "LREM")]
+)
+def test_a_member_of_a_holder_that_another_client_removes(add: str, remove: str, golden: Golden) -> None:
+    answer = check(removes(member(add=add), words=f"{remove} k1 {TOKEN}").recorded())
+    assert answer.figures == Figures(0, 0, 0, 1, 1)
+    golden(next(answer.figures.rows()).text)
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks) == ("changed-another-clients-key", "lock", "lease")
+    assert {name: finding.examples[0][name] for name in ("how", "by", "of", "node")} == {
+        "how": "removed",
+        "by": "c1",
+        "of": "c2",
+        "node": "n1",
+    }
+
+
+def test_a_member_that_its_own_client_removes() -> None:
+    assert removed(removes(member(), client="c2")) == 0
+
+
+@pytest.mark.parametrize(("at", "number"), [(500.9, 0), (501, 1), (897.9, 1), (898, 0)])
+def test_a_member_is_its_holders_while_the_lease_lasts(at: float, number: int) -> None:
+    """The lease ends at 900. The node did it between one before and two after."""
+    assert removed(removes(member(until=950), at)) == number
+    assert removed(removes(member(until=600), 597.9)) == 1
+    assert removed(removes(member(until=600), 598)) == 0
+
+
+@pytest.mark.parametrize("words", ["ZREM k1 b-0123", "ZREM k1 490.1", "ZREMRANGEBYSCORE k1 0 490.1", "ZPOPMIN k1"])
+def test_what_names_no_member_says_nothing(words: str) -> None:
+    history = member().request("c2", "n1", "ZADD k1 5 b-0123", 491, 492)
+    assert removed(removes(history.seen("n1", "changed", 493, since=490), words=words)) == 0
+
+
+def test_a_number_is_no_member() -> None:
+    history = member().request("c2", "n1", "ZADD k1 -1234567.8 b", 491, 492).seen("n1", "changed", 493, since=490)
+    assert removed(removes(history, words="ZREM k1 -1234567.8")) == 0
+
+
+def test_a_request_that_names_two_members_may_have_removed_either() -> None:
+    assert removed(removes(member(), words=f"ZREM k1 {TOKEN} a-0123456789")) == 0
+
+
+def test_a_word_of_two_sections_is_neither_ones() -> None:
+    history = removes(member()).section("c3", 750, 800, asked=700)
+    history.request("c3", "n1", f"ZADD k1 710.1 {TOKEN}", 710, 711).seen("n1", "changed", 712, since=709)
+    assert removed(history) == 0
+
+
+def test_the_member_of_an_attempt_may_be_removed() -> None:
+    assert removed(removes(member(outcome="fail"))) == 0
+    assert removed(removes(member(f="extend"))) == 0
+
+
+def test_a_member_of_another_key_is_another() -> None:
+    history = member().request("c1", "n1", f"ZREM k2 {TOKEN}", 600, 601, reply="1").op("c1", "acquire", "fail", 9, 1, 2)
+    history.op("c1", "acquire", "fail", 10, 3, 4, key="k2")
+    assert removed(history.seen("n1", "changed", 602, since=599, key="k2")) == 0
+
+
+def test_the_last_member_that_is_removed_takes_the_key_with_it() -> None:
+    history = member().request("c1", "n1", f"ZREM k1 {TOKEN}", 600, 601, reply="1")
+    assert removed(history.seen("n1", "deleted", 602, since=599)) == 1
+
+
+def handed_over(asked: str, *, also_by: str | None = None) -> History:
+    """c1's release sets the key to a value that c2's acquire has asked for; c2 is let in, and prolongs it."""
+    history = History(ttl_ms=400).watch("n1").section("c1", 10, 300, asked=4)
+    history.section("c2", 500, 900, asked=250).op("c2", "extend", "ok", 1, 599, 603)
+    history.request("c1", "n1", "SET k1 a NX PX 400", 5, 6).seen("n1", "set", 7, "a", since=4, ttl=400)
+    for client in filter(None, ("c2", also_by)):
+        history.request(client, "n1", f"EVAL script 1 k1 {asked} 400", 260, 261, reply="0", did=False)
+    history.seen("n1", "set", 302, "ticket", since=300, ttl=400)
+    history.request("c1", "n1", "EVAL release 1 k1 a 400", 301, 302)
+    history.seen("n1", "prolonged", 602, "ticket", since=599, ttl=400)
+    return history.request("c2", "n1", "PEXPIRE k1 400", 600, 601)
+
+
+def test_a_key_that_was_handed_over_belongs_to_the_client_that_had_asked_for_it() -> None:
+    run = handed_over("ticket").recorded()
+    assert check(run).findings == ()
+    owners = run.owners
+    assert owners is not None
+    assert owners.holdings[["value", "client", "section"]].values.tolist() == [["a", "c1", 0], ["ticket", "c2", 1]]
+
+
+@pytest.mark.parametrize("history", [handed_over("another"), handed_over("ticket", also_by="c3")])
+def test_a_value_that_several_clients_have_sent_or_none_does_not_tell_whose_key_it_is(history: History) -> None:
+    owners = history.recorded().owners
+    assert owners is not None
+    assert ["ticket", "c2"] not in owners.holdings[["value", "client"]].values.tolist()

@@ -1,0 +1,82 @@
+"""A lock that was gone before its time, found out by its holder."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.checkers.premature_loss import check
+from tests.judge.histories import History
+
+
+def lost(released: float = 50, outcome: str = "fail") -> History:
+    history = History().op("c1", "acquire", "ok", 1, 9, 10, validity_ms=90.0, deadline_ns=10**15 + 100_000_000)
+    return history.op("c1", "release", outcome, 1, released - 1, released)
+
+
+def count(history: History) -> object:
+    return check(history.recorded()).figures.lost_early
+
+
+def test_a_release_that_is_refused_within_the_validity_means_that_the_lock_was_lost() -> None:
+    finding = check(lost().recorded()).findings[0]
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("lease-lost-early", "lock", "lease", 1)
+    assert finding.examples[0]["validity_left_ms"] == 50
+    assert finding.examples[0]["at_ms"] == 50
+    assert finding.text.startswith("1 lease was lost")
+
+
+def test_every_lost_lease_counts() -> None:
+    history = lost().section("c2", 20, None, deadline=100).op("c2", "release", "fail", 1, 60, 61)
+    (finding,) = check(history.recorded()).findings
+    assert (finding.count, finding.text.startswith("2 leases were lost")) == (2, True)
+
+
+@pytest.mark.parametrize(("released", "times"), [(99.9, 1), (100, 0), (120, 0)])
+def test_after_the_validity_it_is_as_it_should_be(released: float, times: int) -> None:
+    assert count(lost(released)) == times
+
+
+@pytest.mark.parametrize("outcome", ["ok", "info"])
+def test_only_a_definite_no_counts(outcome: str) -> None:
+    assert count(lost(outcome=outcome)) == 0
+
+
+@pytest.mark.parametrize(
+    ("began", "healed", "times"), [(0, 8, 1), (0, 9, 0), (0, 20, 0), (30, 40, 0), (50, 60, 0), (51, 60, 1)]
+)
+def test_a_fault_that_may_have_been_in_force_excuses_it(began: float, healed: float, times: int) -> None:
+    assert count(lost().fault("f1", began, healed, nodes=("n1",))) == times
+
+
+def test_a_section_of_another_life_is_another_one() -> None:
+    assert count(lost().op("c1", "acquire", "fail", 1, 200, 201, life=2)) == 1
+
+
+@pytest.mark.parametrize(("deleted", "times"), [(30, 1), (49.5, 0), (None, 0)])
+@pytest.mark.parametrize("shown", [True, False])
+def test_nothing_was_lost_where_a_majority_may_have_had_the_key_until_the_release(
+    deleted: float | None, times: int, shown: bool
+) -> None:
+    """The release is asked for at 49 ms. A lock whose values are not known is taken at its word."""
+    history = lost().watch("n1", "n2", "n3")
+    for node in ("n1", "n2", "n3"):
+        history.seen(node, "set", 5, "v1", ttl=100)
+        if deleted is not None:
+            history.seen(node, "deleted", deleted)
+    if shown:
+        history.sets("c1", "v1")
+    for node in ("n1", "n2", "n3"):
+        history.seen(node, "blind", 300)
+    history.key_events.sort(key=lambda event: event.at_ns)
+    assert count(history) == (times if shown else 1)
+
+
+def test_one_node_that_keeps_the_key_is_no_majority() -> None:
+    history = lost().watch("n1", "n2", "n3").sets("c1", "v1")
+    for node in ("n1", "n2", "n3"):
+        history.seen(node, "set", 5, "v1", ttl=100)
+    for node in ("n1", "n2"):
+        history.seen(node, "deleted", 30)
+    for node in ("n1", "n2", "n3"):
+        history.seen(node, "blind", 300)
+    assert count(history) == 1

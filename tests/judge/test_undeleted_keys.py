@@ -1,0 +1,246 @@
+"""Keys that stay on healthy nodes when a lock is released, or refused. They may stay for 250 ms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.undeleted_keys import Figures, check
+from harness.verdict import Answer
+from tests.golden import Golden
+from tests.judge.histories import History, ms
+
+HITS: list[dict[str, Any]] = [
+    {"nodes": ("n1",)},
+    {"cut_links": (("c1", "n1"),)},
+    {"slow_links": (("c1", "n1"),)},
+    {"paused_clients": ("c1",)},
+    {"killed_clients": ("c1",)},
+]
+
+OF_C2: list[dict[str, Any]] = [{"paused_clients": ("c2",)}, {"killed_clients": ("c2",)}, {"cut_links": (("c2", "n1"),)}]
+
+
+def released(*stay: float, deleted: bool = True, outcome: str = "ok", set_at: float = -2, ttl: int = 900) -> History:
+    """Every 1,000 ms c1 is let in at 10; its release is answered at 60. n1 holds the key until `stay`, section by
+    section."""
+    history = History(ttl_ms=ttl).watch("n1")
+    for number, until in enumerate(stay, 1):
+        at = 1_000 * (number - 1) + 10
+        history.section("c1", at, None, number=number, asked=at - 5).sets("c1", f"v{number}", number=number)
+        history.op("c1", "release", outcome, number, at + 40, at + 50)
+        history.seen("n1", "set", at + set_at, f"v{number}", ttl=ttl)
+        history.seen("n1", "deleted" if deleted else "expired", at - 10 + until)
+    return history
+
+
+def refused(*stay: float, set_at: float = 40, since: float | None = None) -> History:
+    """Every 1,000 ms c1 tries from 10 to 60 and is refused. n1 holds a key until `stay`, try by try. Before that, c2
+    shows what it sets."""
+    history = History(ttl_ms=900).watch("n1").section("c2", -500, -450).sets("c2", "its own")
+    history.seen("n1", "set", -502, "its own", ttl=900).seen("n1", "deleted", -450)
+    for number, until in enumerate(stay, 1):
+        at = 1_000 * (number - 1)
+        history.op("c1", "acquire", "fail", number, at + 10, at + 60)
+        history.seen("n1", "set", at + set_at, f"v{number}", ttl=900, since=None if since is None else at + since)
+        history.seen("n1", "deleted", at + until)
+    return history
+
+
+def counted(history: History) -> tuple[int, int, int, int]:
+    figures: Any = check(history.seen("n1", "blind", 9_000).recorded()).figures
+    return figures.after_releases, figures.left_by_releases, figures.after_attempts, figures.left_by_attempts
+
+
+def test_a_run_that_nobody_watched_or_that_shows_no_values_gives_no_answer() -> None:
+    assert check(History().section("c1", 10, 50).recorded()) == Answer()
+    hidden = History().watch("n1").section("c1", 10, 50).seen("n1", "set", 9, "v", ttl=900).seen("n1", "deleted", 800)
+    assert check(hidden.recorded()) == Answer()
+
+
+def test_keys_that_stay_after_releases(golden: Golden) -> None:
+    answer = check(released(310.1, 800, 500, 400, 55).recorded())
+    assert answer.figures == Figures(5, 4, 0, 0)
+    golden(next(answer.figures.rows()).text)
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("keys-left-behind", "lock", "liveness", 4)
+    golden(finding.text)
+    assert [example["at_ms"] for example in finding.examples] == [1060, 60, 2060]
+    assert finding.examples[0] == {
+        "after": "release",
+        "node": "n1",
+        "key": "k1",
+        "by": "c1",
+        "at_ms": 1060,
+        "for_ms": 740,
+    }
+
+
+def test_keys_that_stay_after_refused_attempts(golden: Golden) -> None:
+    answer = check(refused(310.1, 800, 500, 55).recorded())
+    assert answer.figures == Figures(1, 0, 4, 3)
+    (finding,) = answer.findings
+    golden(finding.text)
+    assert "by" not in finding.examples[0]
+
+
+@pytest.mark.parametrize("history", [released, refused])
+def test_what_is_under_way_may_take_a_while(history: Any) -> None:
+    left = slice(0, 2) if history is released else slice(2, 4)
+    assert counted(history(310))[left] == (1, 0)
+    assert counted(history(310.1))[left] == (1, 1)
+
+
+@pytest.mark.parametrize("history", [released, refused])
+def test_it_is_a_habit_from_three_keys_and_a_tenth_on(history: Any) -> None:
+    def found(left: int, of: int) -> bool:
+        return bool(check(history(*[800] * left, *[55] * (of - left)).recorded()).findings)
+
+    assert not found(2, 2)
+    assert found(3, 3)
+    assert found(3, 30)
+    assert not found(3, 31)
+
+
+def test_the_share_counts_on_the_nodes_that_kept_keys(golden: Golden) -> None:
+    history = released(*[55] * 30)
+    for node, stay in (("n2", 800), ("n3", 55)):
+        history.watch(node)
+        for number in range(1, 31 if node == "n3" else 4):
+            at = 1_000 * (number - 1)
+            history.seen(node, "set", at + 8, f"v{number}", ttl=900).seen(node, "deleted", at + stay)
+    answer = check(history.recorded())
+    assert answer.figures == Figures(63, 3, 0, 0)
+    golden(answer.findings[0].text)
+
+
+@pytest.mark.parametrize(
+    ("left_on_n2", "left_on_n1", "words"),
+    [
+        (3, 1, "3 of 3 keys on n2 stayed there"),  # with n1, 4 of 43 would have
+        (4, 1, "5 of 44 keys on n1 and n2 stayed there"),
+        (2, 1, None),  # 3 of 42 together, and 2 of 2
+    ],
+)
+def test_a_habit_on_some_nodes_is_not_hidden_by_a_key_on_others(
+    left_on_n2: int, left_on_n1: int, words: str | None
+) -> None:
+    history = released(*[800] * left_on_n1, *[55] * (40 - left_on_n1)).watch("n2")
+    for number in range(1, left_on_n2 + 1):
+        at = 1_000 * (number - 1)
+        history.seen("n2", "set", at + 8, f"v{number}", ttl=900).seen("n2", "deleted", at + 800)
+    findings = check(history.recorded()).findings
+    assert [finding.text.startswith(words or "") for finding in findings] == ([True] if words else [])
+    assert sum(finding.count for finding in findings) == (int(words.split()[0]) if words else 0)
+
+
+@pytest.mark.parametrize(
+    ("releases", "nodes", "of_one", "count"), [(2, 2, True, 4), (2, 3, True, 6), (1, 3, True, 0), (2, 2, False, 0)]
+)
+def test_releases_that_leave_several_nodes_at_once_are_no_chance(
+    releases: int, nodes: int, of_one: bool, count: int
+) -> None:
+    """Otherwise forty keys went with their releases. `of_one`: whether those that stayed on both nodes are of the same
+    releases."""
+    history = released(*[800] * releases, *[55] * 40)
+    for node in [f"n{number}" for number in range(2, nodes + 1)]:
+        history.watch(node)
+        first = 0 if of_one else releases
+        for number in range(40):
+            at, stays = 1_000 * number, first <= number < first + releases
+            history.seen(node, "set", at + 8, f"v{number + 1}", ttl=900)
+            history.seen(node, "deleted", at + (800 if stays else 55))
+    assert sum(finding.count for finding in check(history.recorded()).findings) == count
+
+
+@pytest.mark.parametrize("outcome", ["fail", "info"])
+def test_a_release_that_failed_should_have_freed_the_healthy_nodes_as_well(outcome: str) -> None:
+    assert counted(released(800, 55, outcome=outcome)) == (2, 1, 0, 0)
+
+
+def test_a_set_that_came_when_the_client_was_inside_may_have_overtaken_nothing_or_everything() -> None:
+    assert counted(released(800, set_at=0)) == (1, 1, 0, 0)
+    assert counted(released(800, set_at=0.1)) == (0, 0, 0, 0)
+
+
+def test_a_set_that_came_when_its_attempt_was_over_was_overtaken() -> None:
+    assert counted(refused(800, set_at=60))[2:] == (1, 1)
+    assert counted(refused(800, set_at=60.1))[2:] == (0, 0)
+
+
+def test_a_key_that_expired_meanwhile_tells_nothing() -> None:
+    assert counted(released(310, deleted=False)) == (0, 0, 0, 0)
+    assert counted(released(800, deleted=False)) == (1, 1, 0, 0)
+    assert counted(released(800, ttl=302)) == (1, 0, 0, 0), "deleted, when it may have been gone"
+
+
+def test_a_key_that_was_there_when_the_node_came_into_sight_was_set_who_knows_when() -> None:
+    history = History().watch("n1", at=-900).section("c1", 10, 50).sets("c1", "v1")
+    history.seen("n1", "seen", 9, "v1", ttl=900).seen("n1", "deleted", 800)
+    history.section("c1", 910, 950, number=2).sets("c1", "v2", number=2)
+    history.seen("n1", "set", 909, "v2", ttl=900).seen("n1", "deleted", 951)
+    assert counted(history) == (1, 0, 0, 0)
+
+
+def test_a_value_that_nobody_could_read_may_be_anybodys() -> None:
+    history = refused().op("c1", "acquire", "fail", 1, 10, 60).seen("n1", "set", 40, None, ttl=900)
+    assert counted(history.seen("n1", "deleted", 800))[2:] == (0, 0)
+
+
+@pytest.mark.parametrize("hit", HITS)
+def test_nothing_is_known_while_a_fault_may_have_been_in_the_way_of_a_release(hit: dict[str, Any]) -> None:
+    assert counted(released(800).fault("f", -300, -200.1, **hit)) == (1, 1, 0, 0), "what was under way has arrived"
+    assert counted(released(800).fault("f", -300, -200, **hit)) == (0, 0, 0, 0)
+    assert counted(released(800).fault("f", 310, 320, **hit)) == (0, 0, 0, 0)
+    assert counted(released(800).fault("f", 310.1, 320, **hit)) == (1, 1, 0, 0)
+
+
+@pytest.mark.parametrize("hit", HITS)
+def test_nothing_is_known_while_a_fault_may_have_been_in_the_way_of_any_attempt(hit: dict[str, Any]) -> None:
+    assert counted(refused(800, since=39).fault("f", -400, -211.1, **hit))[2:] == (1, 1)
+    assert counted(refused(800, since=39).fault("f", -400, -211, **hit))[2:] == (0, 0)
+    assert counted(refused(800).fault("f", 310, 320, **hit))[2:] == (0, 0)
+    assert counted(refused(800).fault("f", 310.1, 320, **hit))[2:] == (1, 1)
+
+
+@pytest.mark.parametrize("elsewhere", [{"nodes": ("n2",)}, {"cut_links": (("c1", "n2"),)}])
+def test_a_fault_elsewhere_is_in_nobodys_way(elsewhere: dict[str, Any]) -> None:
+    assert counted(released(800).fault("f", 20, 100, **elsewhere)) == (1, 1, 0, 0)
+    assert counted(refused(800).fault("f", 20, 100, **elsewhere))[2:] == (1, 1)
+
+
+def test_a_fault_of_another_client_is_not_in_the_way_of_a_release() -> None:
+    for hit in OF_C2:
+        assert counted(released(800).fault("f", 20, 100, **hit)) == (1, 1, 0, 0)
+
+
+def test_a_client_without_a_processor_cannot_do_what_it_should() -> None:
+    def left(history: History, client: str, from_ms: float, to_ms: float) -> int:
+        history.kept_waiting = {client: [(ms(from_ms), ms(to_ms))]}
+        return sum(counted(history)[1::2])
+
+    assert left(released(800), "c1", -300, -200.1) == 1
+    assert left(released(800), "c1", -300, -200) == 0
+    assert left(released(800), "c1", 310, 320) == 0
+    assert left(released(800), "c1", 310.1, 320) == 1
+    assert left(released(800), "c2", 20, 40) == 1
+    assert left(refused(800), "c1", 20, 40) == 0
+    assert left(refused(800), "c2", 20, 40) == 1
+
+
+def test_a_client_that_ends_takes_what_it_has_not_sent_with_it() -> None:
+    def left(history: History, client: str, at: float) -> int:
+        return sum(counted(history.end(client, "finished", at))[1::2])
+
+    assert left(released(800), "c1", -200.1) == 1
+    assert left(released(800), "c1", -200) == 0
+    assert left(released(800), "c1", 310) == 0
+    assert left(released(800), "c1", 310.1) == 1
+    assert left(released(800), "c2", 100) == 1
+    assert left(refused(800), "c2", 100) == 1
+
+
+def test_the_key_of_an_attempt_whose_client_may_have_died_is_not_looked_at() -> None:
+    assert counted(refused(800).end("c1", "killed", 900))[2:] == (1, 1)
+    assert counted(refused(800, set_at=65).end("c1", "killed", 320))[2:] == (0, 0)
