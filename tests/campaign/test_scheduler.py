@@ -49,7 +49,7 @@ def test_a_worker_that_lacks_something_is_given_no_runs_and_one_that_dies_costs_
     code, out, err = runs.finish(process, WITHIN_S)
     assert code == 0, out + err
     assert err == ""
-    assert "worker bare is given no runs: no redis-server" in out
+    assert "given no runs: no redis-server" in out
     assert f"on workers of {cluster.address}" in out
     last = {line["cell"]: line for line in lines_of(tmp_path)}
     assert set(last) == {"redlock", "control-quorum-of-two"}

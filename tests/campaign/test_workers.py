@@ -141,7 +141,9 @@ def test_a_worker_that_refuses_is_asked_once_and_named() -> None:
     outcomes, told = played(paper, "x", "y", "z")
     assert sorted(outcomes) == ["x", "y", "z"]
     assert [name for name, _ in paper.given].count("old") == 1
-    assert told == ["worker old is given no runs: its Python is 3.9"]
+    (line,) = told
+    assert line.startswith("worker old ")
+    assert "Python is 3.9" in line
 
 
 def test_a_worker_without_fencepost_is_refused() -> None:
