@@ -179,9 +179,9 @@ def _strangers(path: Path, beside: Collection[str]) -> bool:
 
 
 def _continued(path: Path, begun: Campaign, asked: Campaign, *, may_grow: bool) -> Campaign:
-    """The campaign that was begun, with what is asked for added to it. Raises UsageError if the two do not fit. The
-    headline may be another one: it changes what is said of the runs, not the runs."""
-    reworded = msgspec.structs.replace(begun.grid, headline=asked.grid.headline)
+    """The campaign that was begun, with what is asked for added to it. Raises UsageError if the two do not fit. Texts
+    for readers may be other ones."""
+    reworded = begun.grid.worded_as(asked.grid)
     grid = grown(reworded, asked.grid) if may_grow else asked.grid
     if grid is None or (grid != reworded and not may_grow):
         raise UsageError(

@@ -124,6 +124,19 @@ class Grid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def run_count(self) -> int:
         return sum(part.seeds * len(part.cells) for part in self.parts)
 
+    def worded_as(self, other: Grid) -> Grid:
+        """This grid with the other one's texts for readers: they change what is said of the runs, not the runs."""
+        texts = {part.title: part.text for part in other.parts}
+        parts = (msgspec.structs.replace(part, text=texts.get(part.title, part.text)) for part in self.parts)
+        return msgspec.structs.replace(
+            self,
+            title=other.title,
+            question=other.question,
+            introduction=other.introduction,
+            headline=other.headline,
+            parts=tuple(parts),
+        )
+
     def words(self, name: str, seed: int) -> list[str]:
         """The options of `fencepost test` for this cell and seed; of a scripted cell those of `fencepost script`."""
         part, cell = self.cells[name]

@@ -9,6 +9,7 @@ from rich.console import Console
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from harness.campaign import one_run
 from harness.campaign.folder import Campaign, CampaignFolder, RunLine
+from harness.campaign.grid import Headline
 from harness.campaign.play import Plan, make_plan, play
 from harness.cli.main import run
 from harness.session import Judged
@@ -27,6 +28,21 @@ def test_a_campaign_finds_its_folder_again_and_keeps_the_revision_it_began_with(
     folder = claim(tmp_path / "r", later)
     assert folder.campaign.revision == "1a2b3c"
     folder.close()
+
+
+@pytest.mark.parametrize("may_grow", [False, True])
+def test_a_campaign_goes_on_in_other_words(tmp_path: Path, *, may_grow: bool) -> None:
+    claim(tmp_path / "r").close()
+    grid = made.grid()
+    part = msgspec.structs.replace(grid.parts[0], text="another text")
+    says = Headline(text="Another answer.")
+    reworded = msgspec.structs.replace(
+        grid, title="t", question="Why?", introduction=("Once.",), headline=says, parts=(part, *grid.parts[1:])
+    )
+    folder = CampaignFolder.claim(tmp_path / "r", made.campaign(reworded), may_grow=may_grow)
+    folder.close()
+    assert folder.campaign.grid == reworded
+    assert folder.campaign.command == made.campaign().command
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from fencepost.errors import UsageError
 from harness.campaign import headline
 from harness.campaign.aggregate import summaries
-from harness.campaign.folder import CampaignFolder, RunLine
+from harness.campaign.folder import RunLine
 from harness.campaign.grid import Grid, Headline, Pool, check, load_grid
 from harness.campaign.grids.fsync import GRID, QUICK
 from tests.campaign import made
@@ -93,14 +92,6 @@ def test_the_markdown_compares_what_the_grid_asks_for_and_otherwise_everything()
 def test_a_headline_that_cannot_be_written_is_refused(says: Headline, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         check(grid(says))
-
-
-def test_a_campaign_goes_on_under_another_headline(tmp_path: Path) -> None:
-    CampaignFolder.claim(tmp_path / "r", made.campaign(made.grid())).close()
-    folder = CampaignFolder.claim(tmp_path / "r", made.campaign(grid()))
-    folder.close()
-    assert folder.campaign.grid.headline == SAYS
-    assert folder.campaign.command == "fencepost compare"
 
 
 @pytest.mark.parametrize("of", [GRID, QUICK], ids=lambda of: of.name)
