@@ -224,7 +224,7 @@ class KeyEventStream:
             connection.queue(_SUBSCRIBE)  # both are answered by notifications
             connection.queue(encode("SUBSCRIBE", self._beginning))
         self._monitor.queue(_MONITOR)
-        self._send()  # which shows at once, as a rule, whether anybody is there
+        self._send()  # which as a rule shows at once whether the node answers
 
     def _ask(self, request: bytes, now_ns: int, take: Callable[[object, int], None]) -> None:
         assert self._connection is not None

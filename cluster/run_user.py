@@ -1,6 +1,6 @@
 """As whom the servers and the proxy of a run work: never as root.
 
-Run by root, they get a user number of the run's own, from a range that no system gives to anybody. They own their data
+Run by root, they get a user number of the run's own, from a range that no system gives to accounts. They own their data
 folder and can enter no other one. Other users' servers work as that user. Where root cannot work as another user (its
 user namespace has no other number, or its container no capability for it), servers stay root.
 """

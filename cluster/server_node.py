@@ -74,7 +74,7 @@ class ServerNode(ABC):
         self._clock = clock
 
     def when_up(self, greet: Callable[[], None]) -> None:
-        """What is done now, and whenever the server was started again, before anybody else may use it."""
+        """What is done now, and whenever the server was started again, before clients may use it."""
         self._greet = greet
         greet()
 

@@ -1,4 +1,4 @@
-"""What a lock answered, checked before anybody believes it: its types, its ranges, its sizes.
+"""What a lock answered, checked before it is used: its types, its ranges, its sizes.
 
 A lock is foreign, whether it is a class or a program. An answer that is none says nothing about the lock's promise, so
 it is not recorded, and the run ends.

@@ -15,8 +15,8 @@ from workloads.secrecy import hidden
 
 
 class Recorder:
-    """Appends records (operations, as a rule) to a file. The page cache keeps a written line through a SIGKILL of
-    anybody.
+    """Appends records (operations, as a rule) to a file. The page cache keeps a written line when
+    any process is killed.
 
     `secret`: what no line may contain, such as a password in the error message of a library. `before`: called with the
     time just before an operation is written.

@@ -2,7 +2,7 @@
 
 The checker `capacity` counts them and says who is to blame if there were more. Two clients inside at once are no
 finding as such, so `exclusion` does not judge. How many nodes a permit takes is up to the lock, so a majority in reach
-does not say that anybody could have got in, and `starvation` does not judge either.
+does not say that a client could have got in, and `starvation` does not judge either.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ _STRIKES = {"process crash": "crash", "power cut": "power"}
 
 _INTRODUCTION = (
     "A distributed lock lets one of many programs at a time do something that two must not do at once. The locks "
-    "compared here (the Redlock algorithm) keep a key on each of five Redis servers: whoever set the key on three of "
-    "them holds the lock, until it gives it back or until the key expires after its time to live (TTL).",
+    "compared here (the Redlock algorithm) keep a key on each of five Redis servers: the client that set it on three "
+    "of them holds the lock, until it releases the lock or the key expires after its time to live (TTL).",
     "What if one of these servers goes down and comes back without the key? Then a second client may find a majority "
     "that knows of no lock while the first one still holds it. The description of Redlock names two remedies: have "
     "every write reach the disk before it is acknowledged (fsync=always), or keep a server that went down away until "
@@ -96,7 +96,7 @@ def _cost(
         title="What does it cost?",
         kind="cost",
         text="The same servers on the same disks without any fault. A client that got the lock reads and writes a "
-        "counter and gives the lock back at once, so that the lock itself is what takes the time. With one key all "
+        "counter and releases the lock at once, so that the lock itself is what takes the time. With one key all "
         "clients wait for each other; with many they rarely meet.",
         cells=cells,
         seeds=seeds,

@@ -31,12 +31,12 @@ def _grid(name: str, title: str, locks: tuple[str, ...], seeds: int, duration: s
         question="How do lock libraries behave when links, clients and servers fail, and what do they leave behind?",
         introduction=(
             "A distributed lock lets one of many programs at a time do something that two must not do at once. The "
-            "locks compared here keep a key on each of five Redis servers: whoever set the key on three of them holds "
-            "the lock, until it gives it back or until the key expires after its time to live (TTL).",
-            "Besides two holders at once three things are counted. A key without an owner is one that stays on a "
-            "server when its client has given the lock back, was refused, or is gone: until it expires it keeps "
-            "others out. An acquire call overruns when it takes longer than the library's own settings allow (or the "
-            "TTL, where it allows anything). And a section has no majority behind it while surely fewer than three "
+            "locks compared here keep a key on each of five Redis servers: the client that set it on three of them "
+            "holds the lock, until it releases the lock or the key expires after its time to live (TTL).",
+            "Besides two holders at once three things are counted. An orphaned key is one that stays on a "
+            "server when its client has released the lock, was refused, or is gone: until it expires it keeps "
+            "other clients out. An acquire overruns when it takes longer than the library's own settings allow (or the "
+            "TTL, where they set no limit). And a section has no majority behind it while certainly fewer than three "
             "servers held its value although its client had been told that it holds the lock.",
         ),
         parts=(

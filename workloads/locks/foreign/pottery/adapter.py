@@ -18,7 +18,7 @@ from pottery import ExtendUnlockedLock, Redlock, ReleaseUnlockedLock, TooManyExt
 
 ACQUIRE_TIMEOUT_S = 1.0
 """The only setting of ours: by default `acquire` waits forever, and a client must return to notice a request to stop.
-It is checked only between attempts, and the library is not told of it, so nobody holds it to that."""
+It is checked only between attempts, and the library is not told of it, so it is not held to that."""
 
 
 class Pottery:

@@ -70,7 +70,7 @@ func (a *adapter) lock(value string) *redislock.Lock {
 	return lock.(*redislock.Lock)
 }
 
-// failure tells a lock that is no longer held from errors after which nobody knows what the server did.
+// failure tells a lock that is no longer held from errors after which it is unknown what the server did.
 func failure(err error) fencepost.Answer {
 	if errors.Is(err, redislock.ErrNotObtained) || errors.Is(err, redislock.ErrLockNotHeld) {
 		return fencepost.Fail(err)

@@ -1,7 +1,7 @@
 """The package redlock of PyPI (github.com/glasslion/redlock), with a `RedLockFactory` as its README shows.
 
 The library's bugs are part of what is tested: nothing is fixed here. `acquire` returns True or False, and raises the
-first error of a node: then it has released nothing, and nobody knows what is set. The lease of a yes began no earlier
+first error of a node: then it has released nothing, and what is set is unknown. The lease of a yes began no earlier
 than the attempt that succeeded, whose first request goes to the first node.
 """
 

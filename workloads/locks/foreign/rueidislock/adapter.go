@@ -92,7 +92,7 @@ func (a *adapter) Acquire(key string, ttl time.Duration) fencepost.Answer {
 	return fencepost.Granted(*value.Load(), call)
 }
 
-// refusal tells a definite no from errors after which nobody knows what the node did.
+// refusal tells a definite no from errors after which it is unknown what the node did.
 func refusal(err error) fencepost.Answer {
 	if errors.Is(err, rueidislock.ErrNotLocked) {
 		return fencepost.Fail(err)
