@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 
 from harness.checkers.kinds import kinds
 from harness.promises import PROMISES
+from harness.survey.findings import read_findings
 from tests.harness import runs
-from tests.harness.second_tries import played, spared, was_held_up
+from tests.harness.second_tries import caught, played, spared, was_held_up
 
 DOCS = Path(__file__).parent.parent / "docs"
 FINDINGS = DOCS.parent / "results" / "survey" / "findings"
@@ -36,6 +38,14 @@ def in_tutorial(lock: str) -> list[str]:
     """The arguments of the tutorial's command for this lock, with servers that every machine has."""
     (command,) = [line for line in blocks("tutorial.md", "") if f"my_lock:{lock} " in line]
     return [*shlex.split(command)[1:], "--cluster", "process"]
+
+
+@pytest.mark.timeout(300)
+def test_the_broken_lock_of_the_first_verdict_is_caught_as_the_page_says(tmp_path: Path) -> None:
+    (command,) = [block for block in blocks("first-verdict.md", "") if "quorum-of-two" in block]
+    code, said, _ = caught(tmp_path, [*shlex.split(command)[1:], "--cluster", "process"])
+    assert code == 1, said
+    assert re.search("VIOLATION — .*; the lock is to blame", " ".join(said.split()))
 
 
 @pytest.fixture
@@ -100,6 +110,22 @@ def test_the_page_on_choosing_names_every_published_finding() -> None:
     findings = sorted(path.name for path in FINDINGS.glob("*.md"))
     assert findings
     assert [name for name in findings if f"/{name})" not in page] == []
+
+
+def test_the_page_on_choosing_sorts_the_locks_by_what_the_survey_and_the_findings_say() -> None:
+    subjects = json.loads((DOCS.parent / "results/survey/survey.json").read_bytes())["subjects"]
+    with_finding = {name for finding in read_findings(FINDINGS) for name in finding.about.subjects}
+    sorted_by: dict[tuple[str, bool], set[str]] = {}
+    for each in (each for each in subjects if not each.get("role")):
+        broken = any(promise["answer"] == "broken" for promise in each["promises"]) or each["name"] in with_finding
+        sorted_by.setdefault((each["library"]["language"], broken), set()).add(each["name"])
+    table = (DOCS / "choosing.md").read_text().partition("| language |")[2].partition("\n\n")[0].splitlines()[2:]
+    languages = {"Node.js": "node"}
+    told = {}
+    for language, *columns in ([cell.strip() for cell in row.strip("|").split("|")] for row in table):
+        for broken, names in enumerate(columns):
+            told[languages.get(language, language.lower()), bool(broken)] = set(re.findall(r"`([\w-]+)`", names))
+    assert {key: names for key, names in told.items() if names} == sorted_by
 
 
 def test_the_page_on_workloads_shows_the_toy_workload_as_it_is() -> None:
