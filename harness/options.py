@@ -81,13 +81,15 @@ def axis_named(name: str, command: str = "test") -> Declared:
     return options[found[0]]
 
 
-def config_from(arguments: RunArguments) -> RunConfig:
-    """The run that the arguments ask for. Raises UsageError."""
+def config_from(arguments: RunArguments, given: Collection[str]) -> RunConfig:
+    """The run that the arguments ask for. `given`: the fields that the user named. Raises UsageError."""
     from harness.habits import with_habits
     from harness.loads import with_loads
+    from harness.lock_choices import with_lock_choices
 
     config = RunConfig(**fields_of(arguments, RunConfig))
     config.check()
+    config = with_lock_choices(config, given)
     if arguments.restart_delay is not None:
         config = msgspec.structs.replace(config, nemesis=_delayed(arguments, arguments.restart_delay.strip()))
     return with_loads(with_habits(config))
@@ -95,7 +97,8 @@ def config_from(arguments: RunArguments) -> RunConfig:
 
 def parse_run(words: Sequence[str]) -> RunConfig:
     """The run that these arguments of `fencepost test` ask for. Raises UsageError."""
-    return config_from(RunArguments(**_parsed("test", words, declared(RunArguments))))
+    given = _parsed("test", words, declared(RunArguments))
+    return config_from(RunArguments(**given), given)
 
 
 def parse_replacements(command: str, words: Sequence[str]) -> dict[str, Any]:

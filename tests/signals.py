@@ -206,7 +206,8 @@ def _torn(folder: Path) -> list[str]:
         try:
             if ops:
                 columns = ([op[name] for op in ops] for name in ("f", "outcome", "section"))
-                assert_nothing_missing_but_the_last(*columns)
+                forgets = bool(json.loads((log.parents[1] / "config.json").read_text())["forget"])
+                assert_nothing_missing_but_the_last(*columns, forgets=forgets)
         except AssertionError as error:
             problems.append(f"{log.name}: {error}")
     return problems

@@ -227,9 +227,9 @@ def check_call(words: list[str]) -> None:
     """Read a call as the command does, up to where the machine matters: its words, values and, for a run, its schedule.
     Raises UsageError."""
     name, *rest = words
-    arguments = find_command(name).call(name, rest).arguments
-    if isinstance(arguments, RunArguments):
-        config = config_from(arguments)
+    call = find_command(name).call(name, rest)
+    if isinstance(call.arguments, RunArguments):
+        config = config_from(call.arguments, call.given)
         topology = Topology(config.client_names, config.node_names, config.ttl_ms)
         draw_schedule(parse_spec(config.nemesis), config.seed, topology, config.duration_ms)
 

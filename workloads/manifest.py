@@ -65,6 +65,7 @@ class Manifest:
     command: tuple[str, ...] = ()
     server: str | None = None
     nodes: int | None = None
+    tasks: int | None = None
     workload: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     configured: Mapping[str, str] = field(default_factory=dict)
@@ -105,6 +106,7 @@ class _Whole(_Common, frozen=True, kw_only=True, forbid_unknown_fields=True):
     command: tuple[str, ...] = ()
     server: str | None = None
     nodes: int | None = None
+    tasks: int | None = None
 
 
 class _Variant(_Common, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -157,6 +159,7 @@ def _whole(name: str, folder: Path, raw: _Whole, languages: tuple[str, ...]) -> 
         command=raw.command,
         server=raw.server,
         nodes=raw.nodes,
+        tasks=raw.tasks,
         workload=raw.workload,
         settings=raw.settings,
         configured=raw.configured,
@@ -182,6 +185,7 @@ def _variant(name: str, folder: Path, raw: _Variant, base: Manifest | None) -> M
         command=base.command,
         server=base.server,
         nodes=base.nodes,
+        tasks=base.tasks,
         workload=raw.workload or base.workload,
         settings=_overlaid(base.settings, raw.settings),
         configured={**base.configured, **raw.configured},

@@ -27,10 +27,12 @@ _PLACES: Final = ("--report", "--results")
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call of a command. `arguments`: what was given of the command's own arguments, and else their defaults.
-    `replaced`: options of `fencepost test` that the command has too, as fields of a `RunConfig`; only the ones that
-    were given. `behind_dashes`: the words after `--`. `words`: the whole command line."""
+    `given`: the fields that were. `replaced`: options of `fencepost test` that the command has too, as fields of a
+    `RunConfig`; only the ones that were given. `behind_dashes`: the words after `--`. `words`: the whole command
+    line."""
 
     arguments: Any
+    given: frozenset[str]
     replaced: dict[str, Any]
     behind_dashes: list[str]
     words: Sequence[str]
@@ -90,7 +92,7 @@ class Command:
             add_replacements(parser, replaced, self.replaces)
         parsed = parser.read(own, lambda word: _place_of(word, own, (*options, *replaced)))
         values = values_of(parsed, options)
-        return Call(self.arguments(**values), values_of(parsed, replaced), behind, (name, *words))
+        return Call(self.arguments(**values), frozenset(values), values_of(parsed, replaced), behind, (name, *words))
 
 
 def _place_of(word: str, words: Sequence[str], options: Collection[Declared]) -> str | None:

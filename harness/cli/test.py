@@ -16,7 +16,7 @@ def _test(call: Call, out: Console) -> int:
 
     arguments: RunArguments = call.arguments
     with errors_written(arguments.json):
-        config = config_from(arguments)
+        config = config_from(arguments, call.given)
 
         from harness.run.prepare import prepare, remove_leftovers
         from harness.session import make_run

@@ -14,6 +14,7 @@ from fencepost.text import plural
 from harness.checkers.judge import exit_code, judge, recorded_verdict
 from harness.config import RunConfig
 from harness.history.recorded import Recorded
+from harness.lock_choices import with_lock_choices
 from harness.replay.violation import Kind, gravest
 from harness.run.prepare import prepare, prepare_setup, remove_leftovers
 from harness.scripts.experiment import find_experiments
@@ -85,7 +86,7 @@ def _maker(
     """Returns a function that makes the run once more. Checks everything that can be checked beforehand."""
     script = source.folder.read_experiment()
     if script is None:
-        prepared = prepare(source.scheduled(**changed))
+        prepared = prepare(with_lock_choices(source.scheduled(**changed), changed))
 
         def play() -> RunFolder:
             folder = record_and_show(prepared, results, out)
@@ -97,9 +98,7 @@ def _maker(
     experiment = next((each for each in find_experiments(target) if each.name == name), None)
     if experiment is None:
         raise UsageError(f"{target} no longer has an experiment {name!r}, so the run cannot be replayed")
-    config = msgspec.structs.replace(source.config, **changed)
-    config.check()
-    setup = prepare_setup(config)
+    setup = prepare_setup(with_lock_choices(msgspec.structs.replace(source.config, **changed), changed))
     return lambda: make_experiment(experiment, setup, target, results, out)[1]
 
 

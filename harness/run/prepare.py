@@ -12,7 +12,7 @@ from cluster.backend_registry import choose_site, sweepers
 from cluster.credentials import Access
 from cluster.disk import check_disks
 from cluster.programs import ServerProgram, find_server, find_toxiproxy
-from cluster.registry import server_named, servers
+from cluster.registry import server_named
 from cluster.server import Server
 from cluster.spec import RESOURCE_POLICY, ClusterSpec
 from cluster.sweep import Swept, sweep
@@ -20,6 +20,7 @@ from cluster.wall_clock import find_clock_library
 from fencepost.errors import UsageError
 from harness.checkers import check_checkers, check_measured
 from harness.config import RunConfig
+from harness.lock_choices import with_lock_choices
 from harness.run.limits import check_limits
 from harness.run.plan import Setup, topology_of
 from harness.run.scheduled import Prepared
@@ -50,7 +51,7 @@ def prepare(config: RunConfig) -> Prepared:
     BrokenEnvironmentError; nothing has been started by then."""
     if config.replication == "manual":
         raise UsageError("--replication manual is for scripts, because nothing else promotes a replica; write sentinel")
-    config = on_its_server(config)
+    config = with_lock_choices(config)
     check_input(config)
     spec = parse_spec(config.nemesis)
     topology = topology_of(config)
@@ -71,26 +72,9 @@ def prepare(config: RunConfig) -> Prepared:
 def prepare_setup(config: RunConfig) -> Setup:
     """Check the configuration and find the programs, for a run without a schedule. Raises UsageError or
     BrokenEnvironmentError."""
-    config = on_its_server(config)
+    config = with_lock_choices(config)
     check_input(config)
     return find_programs(config)
-
-
-def on_its_server(config: RunConfig) -> RunConfig:
-    """The configuration with the server, the number of nodes and the workload that the lock's manifest names, and with
-    the server's own persistence, where the usual ones were not replaced. Raises UsageError for what does not fit."""
-    manifest, usual = manifest_of(config.lock, config.lock_command), RunConfig(seed=0)
-    for name in ("server", "nodes", "workload"):
-        if (wanted := getattr(manifest, name, None)) and getattr(config, name) == getattr(usual, name):
-            config = msgspec.structs.replace(config, **{name: wanted})
-    if manifest and manifest.nodes and config.nodes != manifest.nodes:
-        raise UsageError(f"--nodes {config.nodes}: {config.lock} uses {manifest.nodes}; write --nodes {manifest.nodes}")
-    if config.persistence == usual.persistence and config.server in servers():
-        policies = servers()[config.server].policies
-        if config.persistence not in policies:
-            config = msgspec.structs.replace(config, persistence=policies[0])
-    config.check()
-    return config
 
 
 def _check_speaks(config: RunConfig, server: Server) -> None:

@@ -34,6 +34,7 @@ from fencepost.files import checked_path, kind_of
 from fencepost.meant import question
 from fencepost.user_code import user_code
 from harness.config import RunConfig
+from harness.lock_choices import with_lock_choices
 from harness.scripts.expect import Expectation
 from harness.scripts.stage import Stage
 
@@ -63,9 +64,9 @@ class Experiment:
         try:
             config = RunConfig(**(fixed | dict(self.settings) | chosen))
             config.check()
+            return with_lock_choices(config, self.settings.keys() | chosen.keys())
         except UsageError as error:
             raise UsageError(f"experiment {self.name}: {error}") from None
-        return config
 
     def source(self) -> str:
         """The steps as they are written."""

@@ -132,13 +132,20 @@ def wire_record(folder: RunFolder, config: RunConfig) -> WireRecord | None:
 
 def _read_table(path: Path, schema: pa.Schema, *only: str) -> pa.Table:
     """The whole table, or only these columns."""
-    try:
-        wanted = pa.schema([field for field in schema if not only or field.name in only])
-        with open_regular(path) as file:
-            table = pq.read_table(file, columns=wanted.names, page_checksum_verification=True)
-        return table.cast(wanted.with_metadata(table.schema.metadata))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise UsageError(f"{path} is damaged: {' '.join(str(error).split())}") from error
+    wanted = pa.schema([field for field in schema if not only or field.name in only])
+    with open_regular(path) as opened:
+        try:
+            file = pq.ParquetFile(opened, page_checksum_verification=True)
+            there = file.schema_arrow.names
+            if missing := [name for name in schema.names if name not in there]:
+                raise UsageError(
+                    f"{path} has no column {', '.join(missing)}: another version of fencepost made this run, see "
+                    "environment.json; judge it with that one, or make the run again"
+                )
+            table = file.read(columns=wanted.names)
+            return table.cast(wanted.with_metadata(table.schema.metadata))
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise UsageError(f"{path} is damaged: {' '.join(str(error).split())}") from error
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:

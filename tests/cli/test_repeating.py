@@ -18,4 +18,4 @@ from harness.cli.command import Call
     ],
 )
 def test_it_leaves_out_the_folders_that_were_chosen_on_one_machine(words: list[str], repeated: str) -> None:
-    assert Call(None, {}, [], words).to_repeat == repeated
+    assert Call(None, frozenset(), {}, [], words).to_repeat == repeated

@@ -70,6 +70,43 @@ def test_bad_input_is_one_clear_line_and_254_before_anything_starts(
     assert list(tmp_path.iterdir()) == []
 
 
+NONE = "--persistence none: the server postgres offers only aof-always"
+ON_PROCESSES = ["--cluster", "process", "--lock", "postgres-advisory"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["test", *ON_PROCESSES, "--persistence", "none"], NONE),
+        (["test", *ON_PROCESSES, "--server", "redis"], "--server redis: postgres-advisory needs postgres"),
+        (["test", *ON_PROCESSES, "--nodes", "5"], "--nodes 5: postgres-advisory needs 1"),
+        (["test", *ON_PROCESSES, "--nodes", "3"], "--nodes 3: postgres-advisory uses 1"),
+        (["test", *ON_PROCESSES, "--tasks", "2"], "--tasks 2: tasks of a client cannot share postgres-advisory"),
+        (["test", "--lock", "postgres-row", "--tasks", "2"], "--tasks 2: tasks of a client cannot share postgres-row"),
+        (
+            ["test", "--lock", "postgres-transaction", "--workload", "fenced-counter"],
+            "--workload fenced-counter: postgres-transaction needs transaction-counter",
+        ),
+        (["compare", "--axis", "persistence=none,aof-always", "--seeds", "1", "--", *ON_PROCESSES], NONE),
+        (["script", "crash-without-persistence", *ON_PROCESSES], NONE),
+    ],
+)
+def test_what_the_user_named_and_the_lock_cannot_have_is_refused_and_not_replaced(
+    command: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(command) == 254
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1, err
+    assert words in err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_foreign_schedule_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,12 +53,6 @@ def test_a_nested_acquire_in_a_transaction_is_refused_so_that_nothing_commits_ea
     assert {op["outcome"] for op in ops if op["f"] == "reenter"} == {"fail"}
 
 
-def test_tasks_that_would_share_a_session_are_refused(tmp_path: Path) -> None:
-    code, _, err = runs.fencepost(tmp_path, "test", *QUICKLY, "--lock", "postgres-advisory", "--tasks", "2", *SERVER)
-    assert code == 255
-    assert "tasks of a client cannot share it" in err
-
-
 def test_a_pool_that_resets_the_session_is_caught(tmp_path: Path) -> None:
     code, verdict, err = judged(tmp_path, "--lock-command", command("pooled_postgres.py"), *SERVER)
     assert code == 1, err

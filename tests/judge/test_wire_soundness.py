@@ -16,7 +16,7 @@ from harness.config import RunConfig
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
 from harness.store.wire import CONNECTIONS, FITS, REQUESTS, Wire
-from harness.store.wire_folder import digest_of
+from harness.store.wire_folder import digest_of, load_wire
 from harness.store.wire_soundness import check_wire
 from tests.export.wires import connection, request, wire
 from tests.judge.histories import History, ms
@@ -203,3 +203,23 @@ def test_a_table_without_rows_is_one(tmp_path: Path) -> None:
     folder, _ = written(tmp_path, none)
     check_wire(folder, History(clients=2).recorded())
     assert isinstance(pq.read_table(folder.path / REQUESTS), pa.Table)
+
+
+@pytest.mark.parametrize(("name", "column"), [(CONNECTIONS, "node_port"), (REQUESTS, "database")])
+def test_tables_that_another_version_wrote_are_told_in_one_line(tmp_path: Path, name: str, column: str) -> None:
+    folder, _ = written(tmp_path)
+    path = folder.path / name
+    pq.write_table(pq.read_table(path).drop_columns([column]), path)
+    with pytest.raises(UsageError) as raised:
+        load_wire(folder)
+    assert str(raised.value).startswith(f"{path} has no column {column}: another version of fencepost made this run")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", [CONNECTIONS, REQUESTS])
+def test_a_table_that_is_cut_short_is_damaged(tmp_path: Path, name: str) -> None:
+    folder, _ = written(tmp_path)
+    path = folder.path / name
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UsageError, match=f"^{path} is damaged: "):
+        load_wire(folder)
