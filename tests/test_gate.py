@@ -37,3 +37,14 @@ def test_nothing_is_set_up_before_the_newcomer_comes() -> None:
     outside_of_functions = re.sub(r"^\w+\(\) \{.*?^\}$", "", before, flags=re.DOTALL | re.MULTILINE)
     assert not re.search(r"^\s*(make|apt-get|pip|\.venv/|install_packages)\b", outside_of_functions, re.MULTILINE)
     assert re.search(r"^(make|install_packages) ", script.split("\nnewcomer\n", 1)[1], re.MULTILINE)
+
+
+def test_a_package_that_not_every_distribution_has_is_looked_for_first() -> None:
+    """Ubuntu has no package `chromium`."""
+    lines = (ROOT / ".ci/run").read_text().splitlines()
+    calls = [(at, words.split()) for at, line in enumerate(lines) for words in line.split("install_packages ")[1:]]
+    everywhere = {"python3-venv", "xfsprogs"}
+    asked = {name: number for number, names in calls for name in names if name not in everywhere}
+    assert asked
+    unguarded = [name for name, at in asked.items() if f"apt-cache show {name} " not in "\n".join(lines[at - 2 : at])]
+    assert unguarded == []
