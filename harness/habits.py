@@ -2,12 +2,12 @@
 
 A load (`harness.loads`) lasts for a few TTLs, a habit for the whole run. It is one option of the run, or several, that
 a user could have given. What was drawn is in the run's configuration, so a replay and the judge see the same. An
-option that has a value of its own (not its default) keeps it.
+option that the user named, or that has another value than its default, keeps it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from random import Random
 from typing import Any, Final
 
@@ -77,9 +77,9 @@ _DRAWS: Final[Mapping[str, Callable[[Random, RunConfig], Mapping[str, Any]]]] = 
 they have."""
 
 
-def with_habits(config: RunConfig) -> RunConfig:
+def with_habits(config: RunConfig, given: Collection[str] = ()) -> RunConfig:
     """The configuration with its habits. If it says nothing of them, they are drawn if its faults are a mix, unless a
-    schedule or a plain load is given."""
+    schedule or a plain load is given. `given`: the fields that the user named, which no habit replaces."""
     asked = config.habits
     if asked is None:
         if config.schedule is not None or config.load == "plain" or not names_a_mix(config.nemesis):
@@ -92,14 +92,18 @@ def with_habits(config: RunConfig) -> RunConfig:
         if not (name in asked.split("+") or (asked == DRAWN_HABITS and is_drawn)):
             continue
         options = _DRAWS[name](rng, config)
-        left_open = _open(config, options)
+        left_open = _open(config, options, given)
         if left_open or (options and asked != DRAWN_HABITS):
             had.append(name)
             config = replace(config, **left_open)
     return replace(config, habits="+".join(had) or NO_HABITS)
 
 
-def _open(config: RunConfig, options: Mapping[str, Any]) -> Mapping[str, Any]:
+def _open(config: RunConfig, options: Mapping[str, Any], given: Collection[str]) -> Mapping[str, Any]:
     """Those of the options that the user left open."""
     usual = type(config)(seed=0)
-    return {name: value for name, value in options.items() if getattr(config, name) == getattr(usual, name)}
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in given and getattr(config, name) == getattr(usual, name)
+    }

@@ -92,7 +92,7 @@ def config_from(arguments: RunArguments, given: Collection[str]) -> RunConfig:
     config = with_lock_choices(config, given)
     if arguments.restart_delay is not None:
         config = msgspec.structs.replace(config, nemesis=_delayed(arguments, arguments.restart_delay.strip()))
-    return with_loads(with_habits(config))
+    return with_loads(with_habits(config, given))
 
 
 def parse_run(words: Sequence[str]) -> RunConfig:

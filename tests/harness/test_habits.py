@@ -67,6 +67,14 @@ def test_an_option_with_a_value_of_its_own_keeps_it() -> None:
     assert (config.ttl_ms, config.persistence) == (450, "aof-no")
 
 
+def test_a_default_that_the_user_named_is_not_replaced() -> None:
+    seeds = range(20)
+    named = [run("--ttl", "1s", "--persistence", "none", "--key-names", "numbered", seed=seed) for seed in seeds]
+    assert {(each.ttl_ms, each.persistence, each.key_names_are) for each in named} == {(1_000, "none", "numbered")}
+    assert not any(had(each) & {"odd-ttl", "kept-data", "shared-prefix"} for each in named)
+    assert {run(seed=seed).persistence for seed in seeds} == {"none", "aof-always"}
+
+
 def test_a_ttl_that_is_drawn_is_no_whole_second_and_fits_into_the_run_and_over_the_timeouts() -> None:
     drawn = {run("--habits", "odd-ttl", "--duration", "20s", seed=seed).ttl_ms for seed in range(30)}
     assert drawn == {700, 1_300, 1_500}
