@@ -111,7 +111,9 @@ def _decode(path: Path, decoder: Decoder[T], lines: bytes, done: int) -> T:
                 if line:
                     decoder.decode(line)
             except NOT_JSON as error:
+                is_json = isinstance(error, msgspec.ValidationError)
+                origin = "another version of fencepost wrote it" if is_json else "not from fencepost"
                 raise UsageError(
-                    f"{path} line {number} is not a valid record ({error}): the file is damaged, or not from fencepost"
+                    f"{path} line {number} is not a valid record ({error}): the file is damaged, or {origin}"
                 ) from None
         raise

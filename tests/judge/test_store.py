@@ -343,6 +343,24 @@ def test_garbage_in_the_middle_is_named_by_file_and_line(tmp_path: Path) -> None
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "origin"),
+    [
+        (b'{"event":"injected","fault":"f1"}', "another version of fencepost wrote it"),
+        (b"f1 was injected", "not from fencepost"),
+    ],
+)
+def test_a_line_of_another_version_is_told_from_one_of_another_program(
+    tmp_path: Path, line: bytes, origin: str
+) -> None:
+    folder = written(tmp_path)
+    log = folder.path / "nemesis.jsonl"
+    log.write_bytes(line + b"\n" + log.read_bytes())
+    write_manifest(folder)
+    with pytest.raises(UsageError, match=f"line 1 is not a valid record .*: the file is damaged, or {origin}$"):
+        load_recorded(folder)
+
+
 def test_a_record_that_is_refused_leaves_the_history_as_it_was(tmp_path: Path) -> None:
     folder = written(tmp_path)
     log, history = folder.client_log("c1", 1), folder.path / "history.parquet"
