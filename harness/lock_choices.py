@@ -10,6 +10,7 @@ from cluster.registry import servers
 from fencepost.errors import UsageError
 from fencepost.options import declared
 from harness.config import RunConfig
+from workloads.manifest import Manifest
 from workloads.registry import manifest_of
 
 
@@ -17,7 +18,7 @@ def with_lock_choices(config: RunConfig, given: Collection[str] = ()) -> RunConf
     """The configuration with the server, the number of nodes and the workload that the lock's manifest names, and with
     the server's own persistence, where the usual ones were not replaced. `given`: the fields that the user named; these
     are refused and never replaced. Raises UsageError for what does not fit."""
-    manifest, usual = manifest_of(config.lock, config.lock_command), RunConfig(seed=0)
+    manifest, usual = _manifest(config), RunConfig(seed=0)
     wanted = {name: getattr(manifest, name, None) for name in ("server", "nodes", "workload")}
     for name, value in wanted.items():
         if value and getattr(config, name) == getattr(usual, name):
@@ -35,6 +36,14 @@ def with_lock_choices(config: RunConfig, given: Collection[str] = ()) -> RunConf
             config = _replaced(config, "persistence", policies[0], given, why)
     config.check()
     return config
+
+
+def _manifest(config: RunConfig) -> Manifest | None:
+    """None for a lock that is not known, too: `check_lock` says so."""
+    try:
+        return manifest_of(config.lock, config.lock_command)
+    except UsageError:
+        return None
 
 
 def _replaced(config: RunConfig, name: str, value: object, given: Collection[str], why: str) -> RunConfig:

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
@@ -102,8 +103,9 @@ def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.Data
     roomy = {"seed": 1, "node_timeout_ms": 1, "ttl_ms": 60_000, "clients": 1, "workload": "register", "witness": "off"}
     config = checked(**{**roomy, each.field: data.draw(values(each))})
     told = [option for option in OPTIONS if option.field != "lock" or config.lock_command is None]
-    words = [word for option in told for word in option.words(getattr(config, option.field))]
-    assert parse_run(words) == with_loads(with_habits(config))
+    words = {option.field: list(option.words(getattr(config, option.field))) for option in told}
+    given = [field for field, own in words.items() if own]
+    assert parse_run(list(chain.from_iterable(words.values()))) == with_loads(with_habits(config, given))
 
 
 @UNHURRIED
