@@ -1,6 +1,6 @@
 """One cause, told once: which findings of a run follow from another one.
 
-A finding follows from one that began no later, if
+A finding follows from one that began no later, or that can follow from none (it only stands for a cause), if
 
 - it is about data, and the other one is the meeting of clients that has the same blame: lost updates and stale writes
   are blamed as the overlap is in which they happened;
@@ -40,11 +40,18 @@ def one_by_one(verdict: Verdict, explained: Sequence[Explained]) -> tuple[OneCau
     timed = sorted((f for f in found if f.at_ms is not None), key=lambda f: (f.at_ms, _link(f)))
     causes = {id(finding): _cause(finding, explained) for finding in found}
     first: dict[int, Finding] = {}
-    for place, finding in enumerate(timed):
-        source = next((before for before in timed[:place] if _leads_to(before, finding, causes)), None)
+    in_order = sorted(timed, key=lambda f: not _is_root(f))
+    for place, finding in enumerate(in_order):
+        source = next((before for before in in_order[:place] if _leads_to(before, finding, causes)), None)
         first[id(finding)] = finding if source is None else first[id(source)]
     heads = list({id(head): head for head in (first.get(id(finding), finding) for finding in found)}.values())
     return tuple(OneCause(head, tuple(f for f in timed if f is not head and first[id(f)] is head)) for head in heads)
+
+
+def _is_root(finding: Finding) -> bool:
+    """Whether it stands for a cause, and can follow from none. When its first example was is a lower bound."""
+    kind = kinds().get(finding.kind)
+    return kind is not None and kind.stands_for is not None and not kind.comes_of
 
 
 def _link(finding: Finding) -> int:

@@ -147,5 +147,5 @@ DELETED: Final = FindingKind(
     "deleted-while-held", "none", comes_of=("deleted", "shared value"), noun="key(s) deleted while held"
 )
 OVERWRITTEN: Final = FindingKind(
-    "overwritten-while-held", "lease", comes_of=("overwritten",), noun="key(s) overwritten while held"
+    "overwritten-while-held", "lease", comes_of=("overwritten", "set again"), noun="key(s) overwritten while held"
 )

@@ -8,8 +8,10 @@ release is a known limit of every lock, and not held against it.
 
 The ledger says which call had set the value. Nothing is said of values that several calls set, of hashes and lists that
 changed meanwhile, of leases that a process hands from one of its sections to the next, and of semaphores. And a request
-counts only if it certainly left its client after the end (`harness.history.sent_after`), and in no call. What a refused
-acquire set counts only if it stayed until it expired.
+counts only if it certainly left its client after the end (`harness.history.sent_after`), and in no call; or beside one,
+over a connection on which that call asked for nothing, if such a request had been answered before: what was under way
+when the release returned may have left with the next call. What a refused acquire set counts only if it stayed until it
+expired.
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ from fencepost.text import listed, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
+from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import rows_of
 from harness.history.ledger import Ledger
 from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded
-from harness.history.sent_after import SentAfter
+from harness.history.node_requests import NodeRequests
+from harness.history.sent_after import SLACK_NS, SentAfter
 from harness.verdict import Answer, Finding
 
 After = Literal["release", "refusal"]
@@ -88,29 +92,56 @@ def check(run: Recorded) -> Answer:
 
 def _late(run: Recorded, ledger: Ledger) -> Iterator[tuple[After, Late]]:
     rows = ledger.rows
-    own = rows["what"].isin(_KEEPS) & ~rows["is_in_call"] & rows["key"].isin(list(lock_keys(run, ledger)))
+    beside = _beside_calls(run, ledger)
+    own = rows["what"].isin(_KEEPS) & (~rows["is_in_call"] | beside) & rows["key"].isin(list(lock_keys(run, ledger)))
     if not own.any():
         return
-    holders, sent_after = _Holders(run, ledger), SentAfter.of(run)
+    holders, sent_after, answered = _Holders(run, ledger, beside), SentAfter.of(run), dict[tuple[str, ...], int]()
     for row in np.flatnonzero(own.to_numpy(bool)).tolist():
         change = ledger.change(row)
         end = holders.end_of(change)
         if end is None or not sent_after.is_certain(change, end.at_ns, is_round=end.after == "release"):
+            continue
+        of = tuple(str(change[name]) for name in ("client", "node", "key", "value"))
+        before_ns = answered.get(of, FOREVER_NS)
+        if change["to_client_ns"] >= 0:
+            answered[of] = min(before_ns, change["to_client_ns"])
+        if beside[row] and before_ns + SLACK_NS > change["from_client_ns"]:
             continue
         how, client, node, key = (str(change[name]) for name in ("what", "client", "node", "key"))
         at_ms, after_ms = run.at_ms(change["at_ns"]), (change["from_client_ns"] - end.at_ns) / 1e6
         yield end.after, Late(how, client, node, key, at_ms, after_ms, change["command"] or "")
 
 
+def _beside_calls(run: Recorded, ledger: Ledger) -> Any:
+    """By row of the ledger, whether the request was sent during a call that has nothing to do with it: an earlier call
+    had set the value, and what this one asks the node for the key goes over other connections."""
+    rows, wire = ledger.rows, run.wire()
+    assert wire is not None, "else there would be no ledger"
+    setting = (rows["what"].isin(_KEEPS) & rows["is_in_call"] & rows["value"].notna() & (rows["request"] >= 0)).to_numpy()
+    first: dict[tuple[str, str, str], int] = {}
+    sent, beside = NodeRequests(wire), np.zeros(len(rows), bool)
+    names = ("client", "key", "value", "call", "node", "connection", "invoke_ns", "complete_ns")
+    for row, (client, key, value, call, node, connection, since_ns, until_ns) in zip(
+        np.flatnonzero(setting).tolist(), rows_of(rows[setting], *names), strict=True
+    ):
+        if first.setdefault((client, key, value), call) == call:
+            continue
+        asked = [one for one in sent.between(client, node, since_ns, until_ns) if key in one.keys]
+        others = {one.connection for one in asked if value not in one.arguments}
+        beside[row] = bool(others) and connection not in others
+    return beside
+
+
 class _Holders:
     """Which calls set the keys, and when their clients were done with them."""
 
-    def __init__(self, run: Recorded, ledger: Ledger) -> None:
+    def __init__(self, run: Recorded, ledger: Ledger, beside: Any) -> None:
         self._ledger, self._calls = ledger, ledger.calls
         rows, calls = ledger.rows, ledger.calls
         self._of_value: defaultdict[tuple[str, str, str], set[int]] = defaultdict(set)
         self._of_owner: defaultdict[int, set[int]] = defaultdict(set)
-        granting = rows[rows["f"].isin(_GRANTS) & rows["is_in_call"] & (rows["owner"] >= 0)]
+        granting = rows[rows["f"].isin(_GRANTS) & rows["is_in_call"] & ~beside & (rows["owner"] >= 0)]
         for client, key, value, owner, call in rows_of(granting, "client", "key", "value", "owner", "call"):
             self._of_owner[owner].add(call)
             if value is not None:

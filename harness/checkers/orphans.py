@@ -345,7 +345,7 @@ OUTLASTS_TTL: Final = FindingKind(
     "liveness",
     _told,
     stands_for="stuck keys",
-    comes_of=("prolonged", "set again", "stayed"),
+    comes_of=("prolonged", "set again", "stayed", "denied", "not undone"),
     noun="orphaned key(s) kept beyond the TTL",
     surveyed="free",
 )

@@ -250,7 +250,7 @@ ANOTHERS: Final = FindingKind(
     "changed-another-clients-key",
     "lease",
     _explained,
-    comes_of=("shared value",),
+    comes_of=("shared value", "set again"),
     noun="change(s) to other clients' keys",
     surveyed="extension",
 )

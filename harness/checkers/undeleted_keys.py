@@ -19,14 +19,17 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from fencepost.history import FaultEvent
-from fencepost.text import count, listed, milliseconds, printable
+from fencepost.text import count, listed, milliseconds, plural, printable
+from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
 from harness.history.handed_on import HandedOn
-from harness.history.key_owners import Owners, rows_of
+from harness.history.key_owners import Owners, process_of, rows_of
+from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded
+from harness.history.undone_attempts import attempts_never_undone
 from harness.verdict import Answer, Finding, worst_first
 
 SLACK_MS: Final = 250
@@ -37,23 +40,32 @@ LEAST_SHARE: Final = 0.1
 LEAST_AT_ONCE: Final = 2
 """A habit of releases: so many left their keys on as many nodes at once, or more. Chance leaves one node at a time."""
 
-After = Literal["release", "attempt"]
-_WORDS: Final[dict[After, str]] = {
-    "release": "after the calls that should have released them",
-    "attempt": "after the attempts that had set them were refused",
+After = Literal["release", "attempt", "attempt not undone"]
+_NOT_IN_THE_WAY: Final = "no fault was in the way of deleting them"
+_WORDS: Final[dict[After, tuple[str, str]]] = {
+    "release": ("after the calls that should have released them", _NOT_IN_THE_WAY),
+    "attempt": ("after the attempts that had set them were refused", _NOT_IN_THE_WAY),
+    "attempt not undone": (
+        "after the attempts that had set them were refused",
+        "the lock never asked the node to delete them",
+    ),
 }
 
 
 class Figures(KeyFigures, frozen=True):
     """Keys on single nodes that nothing kept the lock from deleting: after releases, however they ended, and after
-    refused attempts. `left_…`: how many of them stayed."""
+    refused attempts. `left_…`: how many of them stayed. `not_undone`: keys of refused attempts that the lock never asked
+    a node to delete, whatever was in its way."""
 
     after_releases: int
     left_by_releases: int
     after_attempts: int
     left_by_attempts: int
+    not_undone: int = 0
 
     def rows(self) -> Iterator[Row]:
+        if self.not_undone:
+            yield Row("left", f"{plural(self.not_undone, 'key')} of refused attempts that were never undone", order=84)
         if self.left_by_releases or self.left_by_attempts:
             left = f"{count(self.left_by_releases)} of {count(self.after_releases)} after releases"
             tried = f"{count(self.left_by_attempts)} of {count(self.after_attempts)} after refused attempts"
@@ -62,13 +74,15 @@ class Figures(KeyFigures, frozen=True):
 
 class _Key(NamedTuple):
     """A key on a node whose owner was done with it at `done_ns`. It was there until `until_ns`. `client`: None for that
-    of an attempt."""
+    of an attempt. `asked_ns`: when the release was asked for, `outcome`: how it ended."""
 
     node: str
     key: str
     client: str | None
     done_ns: int
     until_ns: int
+    asked_ns: int = 0
+    outcome: str = ""
 
     @property
     def stayed(self) -> bool:
@@ -81,19 +95,19 @@ def check(run: Recorded) -> Answer:
     if owners is None or not owners.are_shown:
         return Answer()
     handed_on = HandedOn(run, owners)
-    keys: dict[After, list[_Key]] = {
-        "release": list(_after_releases(run, owners, handed_on)),
-        "attempt": list(_after_attempts(run, owners, handed_on)),
-    }
+    keys: dict[After, list[_Key]] = {"release": list(_after_releases(run, owners, handed_on))}
+    keys |= _after_attempts(run, owners, handed_on)
     left = {after: [key for key in some if key.stayed] for after, some in keys.items()}
-    figures = Figures(len(keys["release"]), len(left["release"]), len(keys["attempt"]), len(left["attempt"]))
+    counts = (len(some[after]) for after in ("release", "attempt") for some in (keys, left))
+    figures = Figures(*counts, len(left["attempt not undone"]))
     return Answer(figures, tuple(found for after in keys for found in _habit(run, after, keys[after], left[after])))
 
 
 def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> Iterator[_Key]:
     # A release that fails, or raises, because one node is silent must still have freed the others.
     ops = run.ops[(run.ops["f"] == "release").to_numpy(bool)]
-    done = {tuple(of): at for *of, at in rows_of(ops, "client", "life", "section", "complete_ns")}
+    columns = ("client", "life", "section", "complete_ns", "outcome")
+    done = {tuple(of): (at, str(outcome)) for *of, at, outcome in rows_of(ops, *columns)}
     sections = list(rows_of(run.sections, "client", "life", "section", "start_ns", "end_ns"))
     health = _Health(run)
     for row in _holdings(owners):
@@ -101,26 +115,30 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> Itera
             if section < 0:
                 continue
             *of, start_ns, left_ns = sections[section]
-            done_ns, client = done.get(tuple(of)), str(of[0])
+            (done_ns, outcome), client = done.get(tuple(of), (None, "")), str(of[0])
             if done_ns is None or row.from_max_ns > start_ns or not (row.is_known(done_ns) or taken_ns < FOREVER_NS):
                 continue
             if health.can_reach(client, row.node, left_ns - _SLACK_NS, done_ns + _SLACK_NS):
-                yield _Key(row.node, row.lock_key, client, done_ns, min(row.until_ns, taken_ns))
+                yield _Key(row.node, row.lock_key, client, done_ns, min(row.until_ns, taken_ns), left_ns, outcome)
 
 
-def _after_attempts(run: Recorded, owners: Owners, handed_on: HandedOn) -> Iterator[_Key]:
+def _after_attempts(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[After, list[_Key]]:
     """Keys that were set for no section."""
-    health = _Health(run)
+    assert run.ledger is not None, "else there would be no owners"
+    health, never_undone = _Health(run), {change["event"] for change in attempts_never_undone(run, run.ledger)}
+    found: dict[After, list[_Key]] = {"attempt": [], "attempt not undone": []}
     for row in _holdings(owners):
-        done_ns = row.done_ns
-        if row.section >= 0 or row.is_gone or row.from_max_ns > done_ns or not row.is_known(done_ns):
+        is_undone, done_ns = row.event not in never_undone, row.done_ns
+        if row.section >= 0 or row.is_gone or (is_undone and not row.is_known_attempt):
             continue
         first, *_ = handed_on.uses(-1, row.value, row.lock_key, row.from_max_ns, row.to_min_ns)
         if first.until_ns < FOREVER_NS:
             continue  # A later call of the same client found it.
         # What a fault has held up arrives after it, in any order.
-        if health.can_reach(row.task, row.node, row.from_min_ns - _SLACK_NS, done_ns + _SLACK_NS):
-            yield _Key(row.node, row.lock_key, None, done_ns, row.until_ns)
+        if not is_undone or health.can_reach(row.task, row.node, row.from_min_ns - _SLACK_NS, done_ns + _SLACK_NS):
+            key = _Key(row.node, row.lock_key, None, max(done_ns, row.from_max_ns), row.until_ns)
+            found["attempt" if is_undone else "attempt not undone"].append(key)
+    return found
 
 
 class _Row(NamedTuple):
@@ -139,10 +157,16 @@ class _Row(NamedTuple):
     task: str | None
     done_ns: int
     is_gone: bool
+    event: int
 
     @property
     def until_ns(self) -> int:
         return min(self.to_min_ns, self.expires_ns)
+
+    @property
+    def is_known_attempt(self) -> bool:
+        """Whether it was set when its attempt was under way, and it is known if it was deleted in time."""
+        return self.from_max_ns <= self.done_ns and self.is_known(self.done_ns)
 
     def is_known(self, done_ns: int) -> bool:
         """Whether it is known if it was deleted in time."""
@@ -189,23 +213,33 @@ def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> I
     left = [key for key in left if key.node in nodes]
     there = sum(key.node in nodes for key in keys)
     longest = max(left, key=lambda key: key.until_ns - key.done_ns)
+    when, why = _WORDS[after]
     text = (
-        f"{count(len(left))} of {count(there)} keys on {listed(sorted(nodes))} stayed there {_WORDS[after]}, for up to "
-        f"{milliseconds((longest.until_ns - longest.done_ns) / 1e6)}; no fault was in the way of deleting them"
+        f"{count(len(left))} of {count(there)} keys on {listed(sorted(nodes))} stayed there {when}, for up to "
+        f"{milliseconds((longest.until_ns - longest.done_ns) / 1e6)}; {why}"
     )
-    examples = tuple(
+    examples = [
         {
             "after": after,
             "node": key.node,
             "key": key.key,
-            **({} if key.client is None else {"by": key.client}),
+            **({} if key.client is None else _release(run, key)),
             "at_ms": run.at_ms(key.done_ns),
             "for_ms": (key.until_ns - key.done_ns) / 1e6,
         }
         for key in worst_first(left, longest)
-    )
+    ]
     at_ms = run.at_ms(min(key.done_ns for key in left))
     yield LEFT_BEHIND.found("lock", text, len(left), examples, at_ms)
+
+
+def _release(run: Recorded, key: _Key) -> dict[str, object]:
+    """How the release ended that left the key, what it asked the node last, and what the node replied."""
+    client, wire = str(key.client), run.wire()
+    assert wire is not None, "else there would be no owners"
+    sent = NodeRequests(wire).between(process_of(client), key.node, key.asked_ns, key.done_ns)
+    asked = {"asked": sent[-1].command, "reply": sent[-1].reply or ""} if sent else {}
+    return {"by": client, "outcome": key.outcome, **asked}
 
 
 def _at_once(left: list[_Key]) -> frozenset[str]:
@@ -232,15 +266,29 @@ def _of_habit(left: Counter[str], there: Counter[str]) -> frozenset[str]:
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     where = f"{printable(str(example['node']))} kept its key of {printable(str(example['key']))}"
-    after, when = lasting(float(example["for_ms"]) * 1e6), f"+{float(example['at_ms']):,.1f} ms"
-    done = (
-        f"{printable(str(example['by']))}'s release had ended, at {when}"
-        if example["after"] == "release"
-        else f"the attempt that had set it was refused, at {when}"
-    )
-    return Told(f"{where} for another {after} after {done}, although no fault was in the way of deleting it.")
+    where += f" for another {lasting(float(example['for_ms']) * 1e6)} after "
+    when = f"+{float(example['at_ms']):,.1f} ms"
+    if example["after"] != "release":
+        done = f"the attempt that had set it was refused, at {when}"
+        if example["after"] == "attempt":
+            return Told(f"{where}{done}, {_ALTHOUGH}.")
+        return Told(f"{where}{done}, and the lock never asked for its deletion.", cause="not undone")
+    said, cause = _SAID[str(example["outcome"])]
+    told = f"{where}{printable(str(example['by']))}'s release {said}, at {when}, {_ALTHOUGH}."
+    if "asked" not in example:
+        return Told(f"{told} The release asked the node for nothing.", cause=cause)
+    reply = printable(str(example["reply"])[:_LONGEST])
+    answered = f", and the node answered {reply}" if reply else ", which had no answer"
+    return Told(f"{told} The last that it had asked the node was {printable(str(example['asked']))}{answered}.", cause=cause)
 
 
+_ALTHOUGH: Final = "although no fault was in the way of deleting it"
+_LONGEST: Final = 60
+_SAID: Final[dict[str, tuple[str, Cause | None]]] = {
+    "ok": ("had succeeded", None),
+    "fail": ("had said that the lock was not held", "denied"),
+    "info": ("had failed", None),
+}
 LEFT_BEHIND: Final = FindingKind(
     "keys-left-behind",
     "liveness",

@@ -1,0 +1,61 @@
+"""What a client sent to one node, and the connections that it made to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from harness.history.change_causes import WireRecord
+    from harness.history.groups import Ints
+
+
+class Request(NamedTuple):
+    """`from_client_ns`: when it came to the proxy. `reply`: None if the node did not answer."""
+
+    from_client_ns: int
+    connection: int
+    command: str
+    keys: Sequence[str]
+    arguments: Sequence[str]
+    reply: str | None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (self.command, *self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRequests:
+    """The requests of a run. A client is a process here."""
+
+    wire: WireRecord
+    _known: dict[tuple[str, str], tuple[Ints, Ints]] = field(default_factory=dict)
+    """By client and node, the places of the requests that reached the proxy, and when."""
+
+    def between(self, client: str, node: str, from_ns: int, to_ns: int) -> list[Request]:
+        """Those that the client sent to the node in this time, in order."""
+        rows = self.wire.requests
+        if (client, node) not in self._known:
+            names = zip(("client", "node", "by"), (client, node, "client"), strict=True)
+            own = np.logical_and.reduce([pc.equal(rows[name], of).to_numpy(zero_copy_only=False) for name, of in names])
+            places = np.flatnonzero(own & rows["from_client_ns"].is_valid().to_numpy(zero_copy_only=False))
+            self._known[client, node] = places, rows["from_client_ns"].take(pa.array(places)).to_numpy()
+        places, sent_ns = self._known[client, node]
+        some = places[(sent_ns >= from_ns) & (sent_ns <= to_ns)]
+        return [Request(**row) for row in rows.select(Request._fields).take(pa.array(some)).to_pylist()]
+
+    def connections(self, client: str, node: str, from_ns: int, to_ns: int) -> set[int]:
+        """The connections that the client made to the node after the one time, until the other."""
+        table = self.wire.connections
+        columns = (table[name].to_pylist() for name in ("client", "node", "connection", "opened_ns"))
+        return {
+            number
+            for who, to, number, opened_ns in zip(*columns, strict=True)
+            if (who, to) == (client, node) and from_ns < opened_ns <= to_ns
+        }

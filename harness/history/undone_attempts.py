@@ -1,0 +1,91 @@
+"""Which refused attempts had set a key that the lock never took back?
+
+An attempt that has no answer in time may have set the key all the same, or may still do so. So a lock that tells its
+user no sends a request after it that frees the key. Such a request names the value, as a comparison does, or deletes
+the key whatever it holds. Where the value is not one of the words of the request that set it, or too short to tell it
+from other words, nothing is known.
+
+An attempt was not taken back if no such request came to the proxy until the key expired. It would have come there if it
+had been sent: slow links, hung nodes, and links that lose or hold what they have taken do not keep it from coming. But
+a link that refuses may, and so may the handshake of a connection that was made in that call, after the attempt had been
+sent for the last time, and carried nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from harness.history.fault_windows import longest_windows
+from harness.history.node_requests import NodeRequests, Request
+
+if TYPE_CHECKING:
+    from harness.history.ledger import Change, Ledger
+    from harness.history.recorded import Recorded
+
+_FREES: Final = ("DEL", "UNLINK", "GETDEL", "GETEX", "EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT")
+_LEAST_LETTERS: Final = 8
+
+
+def attempts_never_undone(run: Recorded, ledger: Ledger) -> Iterator[Change]:
+    """The changes by which attempts that were refused set a key that then expired; none if the lock took any attempt
+    back whose answer it had not had."""
+    wire = run.wire()
+    assert wire is not None, "else there would be no ledger"
+    rows = ledger.rows
+    is_set = rows["what"].isin(["set", "overwritten"]) & (rows["request"] >= 0) & (rows["by"] == "client")
+    refused = is_set & rows["is_in_call"] & (rows["f"] == "acquire") & (rows["outcome"] == "fail")
+    if not refused.any() or _takes_back(rows, refused.to_numpy(bool)):
+        return
+    sent = NodeRequests(wire)
+    for row in np.flatnonzero(refused.to_numpy(bool)).tolist():
+        change = ledger.change(row)
+        end = ledger.end_of_event(change["event"])
+        if end is None or rows["what"].iloc[end] != "expired" or not rows["is_seen"].iloc[end]:
+            continue
+        if not _may_have_been_refused(run, change) and _was_not_undone(sent, change, int(rows["at_ns"].iloc[end])):
+            yield change
+
+
+def _takes_back(rows: Any, refused: Any) -> bool:
+    """Whether a client deleted what an attempt had set that was refused before it was answered."""
+    deleted = ((rows["what"] == "deleted") & (rows["by"] == "client") & (rows["of"] >= 0)).to_numpy(bool)
+    of = rows["of"].to_numpy(np.int64)[deleted]
+    client, told = rows["client"].to_numpy(object), rows["to_client_ns"].to_numpy(np.int64)
+    is_own = refused[of] & (client[of] == client[deleted])
+    unanswered = (told[of] < 0) | (told[of] > rows["from_client_ns"].to_numpy(np.int64)[deleted])
+    return bool((is_own & unanswered).any())
+
+
+def _may_have_been_refused(run: Recorded, change: Change) -> bool:
+    """Whether a fault that began when the attempt was under way can have kept a later request from coming to the
+    proxy. One that was in force before took what the attempt sent."""
+    return any(
+        since <= change["complete_ns"] and until >= change["from_client_ns"] and event.done_ns > change["from_client_ns"]
+        for event, since, until in longest_windows(run.faults)
+        if (change["client"], change["node"]) in event.cut_links
+        or (event.took_nodes_down and change["node"] in event.nodes)
+    )
+
+
+def _was_not_undone(sent: NodeRequests, change: Change, until_ns: int) -> bool:
+    client, node, sent_ns, value = (change[name] for name in ("client", "node", "from_client_ns", "value"))
+    if value is None or len(value) < _LEAST_LETTERS:
+        return False
+    first, *later = sent.between(client, node, sent_ns, until_ns)
+    again = [one.from_client_ns for one in later if one.words == first.words]
+    spoken = {one.connection for one in later if one.keys}
+    return (
+        value in first.arguments
+        and not any(_undoes(one, first, change) for one in later)
+        and sent.connections(client, node, max([sent_ns, *again]), change["complete_ns"]) <= spoken
+    )
+
+
+def _undoes(one: Request, first: Request, change: Change) -> bool:
+    """Whether it may take back what the first one set."""
+    if change["value"] in one.arguments:
+        return one.words != first.words
+    return one.command in _FREES and change["key"] in one.keys
