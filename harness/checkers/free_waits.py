@@ -212,4 +212,11 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 _FREED: Final[Mapping[str, str]] = {"deleted": "deleted", "expired": "expired", "lost": "lost by the node"}
 _LOOKS_AGAIN: Final = "a client that is not notified must retry once the last lease that it saw has expired"
-WAITS: Final = FindingKind("waits-for-free-lock", "liveness", _told, noun="wait(s) for a free lock", surveyed="free")
+WAITS: Final = FindingKind(
+    "waits-for-free-lock",
+    "liveness",
+    _told,
+    comes_of=("never given back",),
+    noun="wait(s) for a free lock",
+    surveyed="free",
+)

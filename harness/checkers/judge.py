@@ -44,6 +44,7 @@ _NEED_THE_END: Final = frozenset(
         "partial_starvation",
         "phases",
         "register",
+        "taken_for_good",
         "updates",
     ]
 )

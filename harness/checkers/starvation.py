@@ -268,7 +268,7 @@ NO_WAY_IN: Final = FindingKind(
     "unavailable-while-free",
     "liveness",
     _told,
-    comes_of=("prolonged", "set again", "stayed", "denied", "not undone"),
+    comes_of=("prolonged", "set again", "stayed", "denied", "not undone", "never given back"),
     noun="gap(s) without a grant while the lock was free",
     surveyed="way in",
 )

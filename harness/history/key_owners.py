@@ -162,7 +162,7 @@ def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tupl
         main = max(names, key=lambda key: len(held[key]))
         copies |= {key for key in names if key != main and 2 * len(held[key] & held[main]) > len(held[key])}
     freed = _freed(ledger)
-    freed_names = {name for key, name in (names | own_names).items() if key in freed and key not in copies}
+    freed_names = {name for key, name in names.items() if key in freed and key not in copies} | own_names.keys()
     copies |= {key for key, name in names.items() if key not in freed and name in freed_names and key not in own_names}
     if not run.is_exclusive:
         copies.clear()
