@@ -29,13 +29,16 @@ import pandas as pd
 
 from fencepost.text import milliseconds, plural, printable
 from harness.checkers.acquire_timeouts import stood_still_ns
+from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import between
 from harness.history.free_times import free_times, names_of
+from harness.history.key_owners import process_of
 from harness.history.ledger import ENDINGS, Change, Ledger
-from harness.history.link_activity import Activity, Links
+from harness.history.link_activity import BLOCKING, Activity, Links
+from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded
 from harness.history.waits import Wait, all_waits, in_the_way
 from harness.verdict import Answer, Finding, shown
@@ -43,6 +46,8 @@ from harness.verdict import Answer, Finding, shown
 SECOND_NS: Final = 1_000_000_000
 TIMES: Final = 3
 LEAST_ANSWERS: Final = 3
+_OF_THE_NODE: Final = "__key"
+"""How the channels begin on which a node itself tells what happens to keys."""
 
 
 class Figures(KeyFigures, frozen=True):
@@ -183,11 +188,34 @@ def _example(run: Recorded, one: _Vain) -> dict[str, object]:
         "waited_since_ms": run.at_ms(one.wait.since_ns),
         "answers": one.answers,
     }
+    if not one.answers:
+        example |= _listened(run, one)
     if one.freed is None:
         return example
     how, by = one.freed["what"], one.freed["task"] or one.freed["client"]
     freed = {"freed": str(how), "freed_ms": run.at_ms(one.freed["at_ns"])}
     return example | freed | ({"freed_by": str(by)} if how == "deleted" and by else {})
+
+
+def _listened(run: Recorded, one: _Vain) -> dict[str, object]:
+    """What the client had asked last to be told of, and whether a request named that while it waited."""
+    wire = run.wire()
+    assert wire is not None
+    sent, client = NodeRequests(wire), process_of(one.wait.client)
+    asked = [
+        (request, node)
+        for node in run.nodes
+        for request in sent.between(client, node, one.wait.since_ns, one.since_ns)
+        if request.command in BLOCKING and request.arguments
+    ]
+    if not asked:
+        return {}
+    request, node = max(asked, key=lambda some: some[0].from_client_ns)
+    name = request.arguments[0]
+    if name.startswith(_OF_THE_NODE):
+        return {}
+    was_named = sent.was_named(node, name, one.wait.since_ns, one.until_ns, BLOCKING)
+    return {"listened": request.command, "to": name, "on": node, "was_notified": was_named}
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
@@ -203,10 +231,14 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         if example["answers"]
         else f"sent and received nothing; {_LOOKS_AGAIN}"
     )
+    cause: Cause = "not let in" if example["answers"] else "not woken"
+    if example.get("was_notified") is False:
+        asked = " ".join(printable(str(example[name])) for name in ("listened", "to"))
+        did, cause = f"sent and received nothing: it had sent {asked}, and no other request named that", "not notified"
     return Told(
         f"{client} was waiting for {key}. From {float(example['at_ms']):+,.1f} ms on, for {lasting(for_ns)}, the key "
         f"was free{freed} and no fault was in the way; meanwhile {client} {did}.",
-        cause="not let in" if example["answers"] else "not woken",
+        cause=cause,
     )
 
 

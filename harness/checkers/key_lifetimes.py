@@ -171,8 +171,17 @@ def _example(run: Recorded, backing: Backing, short: _Known) -> dict[str, object
         "at_ms": run.at_ms(lease.told_ns),
         "lease_until_ms": run.at_ms(lease.until_ns),
         "keys_until_ms": run.at_ms(short.keys_ns),
-        **({"prolonged_on": tuple(anew)} if lease.is_extension else {}),
+        **({"prolonged_on": tuple(anew)} if lease.is_extension else _vouched(run, lease)),
     }
+
+
+def _vouched(run: Recorded, lease: _Lease) -> dict[str, object]:
+    """When the lock said last that a lease is still held that its own renewals were to prolong."""
+    section, ops = run.sections.iloc[lease.section], run.ops
+    own = (ops["f"] == "held") & (ops["outcome"] == "ok") & (ops["section"] == section.section)
+    own &= (ops["client"] == section.client) & (ops["complete_ns"] <= lease.until_ns)
+    asked_ns = ops["invoke_ns"][own.to_numpy(bool)]
+    return {} if asked_ns.empty else {"held_ms": run.at_ms(asked_ns.max())}
 
 
 def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
@@ -186,6 +195,12 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
             f"An extension at {float(example['at_ms']):+,.1f} ms gave {client} a lease until "
             f"{lease:+,.1f} ms, although {nodes} can have prolonged its key by then; by {keys:+,.1f} ms the keys "
             f"expire on so many nodes that no majority is left: the lease is {too_long} too long.",
+            cause="not prolonged",
+        )
+    if "held_ms" in example:
+        return Told(
+            f"At {float(example['held_ms']):+,.1f} ms the lock told {client} that it still held it, but nothing had "
+            f"prolonged the keys in time: by {keys:+,.1f} ms they expire on so many nodes that no majority is left.",
             cause="not prolonged",
         )
     return Told(

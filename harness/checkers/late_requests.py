@@ -31,8 +31,8 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import rows_of
 from harness.history.ledger import Ledger
 from harness.history.lock_keys import lock_keys
-from harness.history.recorded import Recorded
 from harness.history.node_requests import NodeRequests
+from harness.history.recorded import Recorded
 from harness.history.sent_after import SLACK_NS, SentAfter
 from harness.verdict import Answer, Finding
 
@@ -118,7 +118,9 @@ def _beside_calls(run: Recorded, ledger: Ledger) -> Any:
     had set the value, and what this one asks the node for the key goes over other connections."""
     rows, wire = ledger.rows, run.wire()
     assert wire is not None, "else there would be no ledger"
-    setting = (rows["what"].isin(_KEEPS) & rows["is_in_call"] & rows["value"].notna() & (rows["request"] >= 0)).to_numpy()
+    setting = (
+        rows["what"].isin(_KEEPS) & rows["is_in_call"] & rows["value"].notna() & (rows["request"] >= 0)
+    ).to_numpy()
     first: dict[tuple[str, str, str], int] = {}
     sent, beside = NodeRequests(wire), np.zeros(len(rows), bool)
     names = ("client", "key", "value", "call", "node", "connection", "invoke_ns", "complete_ns")

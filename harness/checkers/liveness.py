@@ -226,7 +226,18 @@ def _any_client_tried(run: Recorded, since_ns: int) -> bool:
 NO_RECOVERY: Final = FindingKind(
     "no-recovery",
     "liveness",
-    comes_of=("stuck keys", "prolonged", "set again", "stayed", "denied", "not undone", "never given back"),
+    comes_of=(
+        "stuck keys",
+        "prolonged",
+        "set again",
+        "stayed",
+        "denied",
+        "not undone",
+        "never given back",
+        "not woken",
+        "not notified",
+        "not let in",
+    ),
     noun="outage(s) that outlasted the faults",
     surveyed="free",
 )

@@ -144,5 +144,10 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 UNFOUNDED: Final = FindingKind(
-    "lease-without-majority", "lease", _told, noun="section(s) not backed by a majority", surveyed="validity"
+    "lease-without-majority",
+    "lease",
+    _told,
+    comes_of=("not prolonged",),
+    noun="section(s) not backed by a majority",
+    surveyed="validity",
 )

@@ -47,28 +47,42 @@ def check(run: Recorded) -> Answer:
 
 
 def _finding(run: Recorded, lost: Sequence[Change]) -> Finding:
-    clients = listed(list(dict.fromkeys(printable(str(change["task"] or change["client"])) for change in lost)))
+    keys = listed(list(dict.fromkeys(printable(str(change["key"])) for change in lost)))
     text = (
-        f"{plural(len(lost), 'request')} of {clients} took a permit and no request ever gave it back, although the "
-        "key does not expire"
+        f"{plural(len(lost), 'request')} took a permit of {keys} and no request ever gave it back, although the key "
+        "does not expire"
     )
-    examples = [
-        {
-            "client": str(change["task"] or change["client"]),
-            "key": str(change["key"]),
-            "node": str(change["node"]),
-            "at_ms": run.at_ms(change["at_ns"]),
-            "outcome": str(change["outcome"] or ""),
-            "sent": how_sent(run, change),
-        }
-        for change in lost[:_EXAMPLES]
-    ]
-    return TAKEN.found("lock", text, len(lost), examples)
+    known = [change for change in lost if change["cause"] == "request"]
+    return TAKEN.found("lock", text, len(lost), [_example(run, change) for change in (known or lost)[:_EXAMPLES]])
+
+
+def _example(run: Recorded, change: Change) -> dict[str, object]:
+    example: dict[str, object] = {
+        "key": str(change["key"]),
+        "node": str(change["node"]),
+        "at_ms": run.at_ms(change["at_ns"]),
+        "command": str(change["did"]),
+    }
+    if change["cause"] != "request":
+        return example
+    return example | {
+        "client": str(change["task"] or change["client"]),
+        "outcome": str(change["outcome"] or ""),
+        "sent": how_sent(run, change),
+    }
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
-    client, key = printable(str(example["client"])), printable(str(example["key"]))
+    key = printable(str(example["key"]))
+    if "client" not in example:
+        node, command = (printable(str(example[name])) for name in ("node", "command"))
+        return Told(
+            f"{node} carried out {command} at {float(example['at_ms']):+,.1f} ms for a connection that its client had "
+            f"left, and no request gave the permit of {key} back: it is lost for good.",
+            cause="never given back",
+        )
+    client = printable(str(example["client"]))
     then = _THEN.get(str(example["outcome"]), "was gone before the call ended")
     return Told(
         f"{client} took a permit of {key}: {printable(str(example['sent']))}. {client} {then}, and no request gave the "

@@ -54,8 +54,8 @@ _WORDS: Final[dict[After, tuple[str, str]]] = {
 
 class Figures(KeyFigures, frozen=True):
     """Keys on single nodes that nothing kept the lock from deleting: after releases, however they ended, and after
-    refused attempts. `left_…`: how many of them stayed. `not_undone`: keys of refused attempts that the lock never asked
-    a node to delete, whatever was in its way."""
+    refused attempts. `left_…`: how many of them stayed. `not_undone`: keys of refused attempts that the lock never
+    asked a node to delete, whatever was in its way."""
 
     after_releases: int
     left_by_releases: int
@@ -98,8 +98,9 @@ def check(run: Recorded) -> Answer:
     keys: dict[After, list[_Key]] = {"release": list(_after_releases(run, owners, handed_on))}
     keys |= _after_attempts(run, owners, handed_on)
     left = {after: [key for key in some if key.stayed] for after, some in keys.items()}
-    counts = (len(some[after]) for after in ("release", "attempt") for some in (keys, left))
-    figures = Figures(*counts, len(left["attempt not undone"]))
+    of_releases, of_attempts = (len(keys[after]) for after in ("release", "attempt"))
+    by_releases, by_attempts, not_undone = (len(left[after]) for after in _WORDS)
+    figures = Figures(of_releases, by_releases, of_attempts, by_attempts, not_undone)
     return Answer(figures, tuple(found for after in keys for found in _habit(run, after, keys[after], left[after])))
 
 
@@ -279,7 +280,9 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         return Told(f"{told} The release asked the node for nothing.", cause=cause)
     reply = printable(str(example["reply"])[:_LONGEST])
     answered = f", and the node answered {reply}" if reply else ", which had no answer"
-    return Told(f"{told} The last that it had asked the node was {printable(str(example['asked']))}{answered}.", cause=cause)
+    return Told(
+        f"{told} The last that it had asked the node was {printable(str(example['asked']))}{answered}.", cause=cause
+    )
 
 
 _ALTHOUGH: Final = "although no fault was in the way of deleting it"

@@ -48,11 +48,11 @@ def never_given_back(run: Recorded, ledger: Ledger, by_ns: int) -> Iterator[Chan
 def _left(rows: pd.DataFrame, take: str, give: str) -> list[int]:
     """Of the changes of one key, those that took what was not given back."""
     of_request = (rows["request"].to_numpy() >= 0) & (rows["request"] == rows["request"].shift()).to_numpy()
-    once, taken = rows[~of_request], list[tuple[int, str]]()
+    once, taken = rows[~of_request], list[tuple[int, str | None]]()
     for row, (what, did, client) in zip(once.index.tolist(), rows_of(once, "what", "did", "client"), strict=True):
         if what in _GONE:
             taken.clear()
-        elif did == take and client is not None:
+        elif did == take:
             taken.append((row, client))
         elif did == give and taken:
             # Another client may give back for one that is gone.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,6 +49,16 @@ class NodeRequests:
         places, sent_ns = self._known[client, node]
         some = places[(sent_ns >= from_ns) & (sent_ns <= to_ns)]
         return [Request(**row) for row in rows.select(Request._fields).take(pa.array(some)).to_pylist()]
+
+    def was_named(self, node: str, word: str, from_ns: int, to_ns: int, but: Collection[str]) -> bool:
+        """Whether any client sent the node a request with this word in this time, other than these commands."""
+        rows = self.wire.requests
+        sent = rows["from_client_ns"]
+        within = pc.and_(
+            pc.and_(pc.greater_equal(sent, from_ns), pc.less_equal(sent, to_ns)), pc.equal(rows["node"], node)
+        )
+        some = rows.select(["command", "arguments"]).filter(within).to_pylist()
+        return any(word in row["arguments"] and row["command"] not in but for row in some)
 
     def connections(self, client: str, node: str, from_ns: int, to_ns: int) -> set[int]:
         """The connections that the client made to the node after the one time, until the other."""

@@ -63,7 +63,9 @@ def _may_have_been_refused(run: Recorded, change: Change) -> bool:
     """Whether a fault that began when the attempt was under way can have kept a later request from coming to the
     proxy. One that was in force before took what the attempt sent."""
     return any(
-        since <= change["complete_ns"] and until >= change["from_client_ns"] and event.done_ns > change["from_client_ns"]
+        since <= change["complete_ns"]
+        and until >= change["from_client_ns"]
+        and event.done_ns > change["from_client_ns"]
         for event, since, until in longest_windows(run.faults)
         if (change["client"], change["node"]) in event.cut_links
         or (event.took_nodes_down and change["node"] in event.nodes)
