@@ -61,7 +61,9 @@ def _link(finding: Finding) -> int:
 
 def _leads_to(before: Finding, finding: Finding, causes: Mapping[int, Cause | None]) -> bool:
     cause, kind = causes[id(before)], kinds().get(finding.kind)
-    if before.blame == "lock" and kind is not None and cause in kind.comes_of:
+    # What nodes may have lost themselves is not what the lock did.
+    is_nodes = finding.blame == "undecided" and finding.promise == "lease"
+    if before.blame == "lock" and kind is not None and cause in kind.comes_of and not is_nodes:
         return True
     if before.blame != finding.blame or finding.blame not in ("lock", "client", "undecided"):
         return False

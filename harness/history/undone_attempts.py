@@ -87,7 +87,7 @@ def _was_not_undone(sent: NodeRequests, change: Change, until_ns: int) -> bool:
 
 
 def _undoes(one: Request, first: Request, change: Change) -> bool:
-    """Whether it may take back what the first one set."""
+    """Whether it may take back what the first one set, or asks for it once more in a later call."""
     if change["value"] in one.arguments:
-        return one.words != first.words
+        return one.words != first.words or one.from_client_ns > change["complete_ns"]
     return one.command in _FREES and change["key"] in one.keys

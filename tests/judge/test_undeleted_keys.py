@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from harness.checkers.explained import explain
 from harness.checkers.undeleted_keys import Figures, check
-from harness.verdict import Answer
+from harness.verdict import Answer, Verdict
 from tests.golden import Golden
 from tests.judge.histories import History, ms
 
@@ -72,6 +73,7 @@ def test_keys_that_stay_after_releases(golden: Golden) -> None:
         "node": "n1",
         "key": "k1",
         "by": "c1",
+        "outcome": "ok",
         "at_ms": 1060,
         "for_ms": 740,
     }
@@ -244,3 +246,148 @@ def test_a_client_that_ends_takes_what_it_has_not_sent_with_it() -> None:
 def test_the_key_of_an_attempt_whose_client_may_have_died_is_not_looked_at() -> None:
     assert counted(refused(800).end("c1", "killed", 900))[2:] == (1, 1)
     assert counted(refused(800, set_at=65).end("c1", "killed", 320))[2:] == (0, 0)
+
+
+def late(times: int = 3, *, undo: str = "", undo_at: float = 65, outcome: str = "fail", **more: Any) -> History:
+    """Every 1,000 ms c1 tries from 10 to 60 and is refused: its request came to the proxy at 20, to n1 at 100, and set
+    the key, which expired at 955. `undo`: what c1 sent on its way after it, in which `V` stands for the value."""
+    history = History(ttl_ms=900).watch("n1").section("c2", 5, 7, asked=1)
+    history.request("c2", "n1", "SET k1 its-own NX PX 900", 2, 3).seen("n1", "set", 3, "its-own", since=1.5, ttl=900)
+    history.request("c2", "n1", "DEL k1", 7.5, 7.6).seen("n1", "deleted", 7.6, since=7.4)
+    for number in range(1, times + 1):
+        at, value = 1_000 * (number - 1), f"a-value-{number}"
+        history.op("c1", "acquire", outcome, number, at + 10, at + 60)
+        words = f"SET k1 {value} NX PX 850"
+        history.request("c1", "n1", words, at + 100, at + 101, sent=at + 20, told=at + 300)
+        history.seen("n1", "set", at + 101, value, since=at + 99, ttl=850)
+        if undo:
+            words = words if undo == "again" else undo.replace("V", value)
+            history.request("c1", "n1", words, None, sent=at + undo_at, did=False)
+        history.seen("n1", more.get("ended", "expired"), at + 955, since=at + 950)
+    return history
+
+
+def not_undone(history: History) -> int:
+    return check(history.seen("n1", "blind", 9_000).recorded()).figures.not_undone  # type: ignore[union-attr]
+
+
+def test_keys_of_refused_attempts_that_were_never_undone() -> None:
+    run = late().fault("f1", -900, 8_000, slow_links=(("c1", "n1"),)).seen("n1", "blind", 9_000).recorded()
+    answer = check(run)
+    assert answer.figures == Figures(1, 0, 0, 0, 3)
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("keys-left-behind", "lock", "liveness", 3)
+    assert (finding.examples[0]["after"], finding.examples[0]["at_ms"]) == ("attempt not undone", 101)
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == "not undone"
+
+
+def test_two_of_them_are_no_habit() -> None:
+    assert not check(late(2).seen("n1", "blind", 9_000).recorded()).findings
+
+
+@pytest.mark.parametrize(
+    ("undo", "number"),
+    [
+        ("EVAL script 1 k1 V", 0),
+        ("DEL k1", 0),
+        ("UNLINK k1", 0),
+        ("again", 0),
+        ("GET k1", 3),
+        ("DEL k2", 3),
+        ("EVAL script 1 k1 another-value", 3),
+    ],
+)
+def test_a_request_that_names_the_value_or_deletes_the_key_may_undo_it(undo: str, number: int) -> None:
+    assert not_undone(late(undo=undo)) == number
+
+
+@pytest.mark.parametrize(("at", "number"), [(65, 0), (940, 0), (960, 3)])
+def test_it_may_be_sent_until_the_key_is_gone(at: float, number: int) -> None:
+    assert not_undone(late(undo="EVAL script 1 k1 V", undo_at=at)) == number
+
+
+@pytest.mark.parametrize("more", [{"outcome": "info"}, {"outcome": "ok"}, {"ended": "deleted"}])
+def test_only_what_a_refused_attempt_left_until_it_expired_counts(more: dict[str, Any]) -> None:
+    assert not_undone(late(**more)) == 0
+
+
+@pytest.mark.parametrize(
+    ("hit", "began", "number"),
+    [
+        ({"cut_links": (("c1", "n1"),)}, -900, 3),  # it took what the attempt sent
+        ({"cut_links": (("c1", "n1"),)}, 19.5, 2),  # it is in force from 20.5 on
+        ({"cut_links": (("c1", "n1"),)}, 61, 3),
+        ({"cut_links": (("c1", "n2"),)}, 30, 3),
+        ({"cut_links": (("c2", "n1"),)}, 30, 3),
+        ({"slow_links": (("c1", "n1"),)}, 30, 3),
+        ({"nodes": ("n1",)}, 30, 3),
+        ({"nodes": ("n1",), "how_down": "kill"}, 30, 2),
+        ({"nodes": ("n2",), "how_down": "kill"}, 30, 3),
+    ],
+)
+def test_a_link_that_began_to_refuse_meanwhile_may_have_kept_the_request_away(
+    hit: dict[str, Any], began: float, number: int
+) -> None:
+    assert not_undone(late().fault("f1", began, 500, **hit)) == number
+
+
+@pytest.mark.parametrize(
+    ("opened", "words", "number"), [(30, "HELLO 3", 2), (30, "GET k1", 3), (61, "HELLO 3", 3), (19, "HELLO 3", 3)]
+)
+def test_a_connection_that_carried_nothing_else_may_have_been_made_for_it(
+    opened: float, words: str, number: int
+) -> None:
+    history = late().request("c1", "n1", words, None, sent=opened + 1, connection=777, did=False)
+    history.opened[777] = opened
+    assert not_undone(history) == number
+
+
+def test_a_lock_that_took_back_what_was_not_answered_undoes_its_attempts() -> None:
+    def undone(told: float) -> History:
+        history = late().op("c1", "acquire", "fail", 9, 5_000, 5_100)
+        history.request("c1", "n1", "SET k1 a-value-9 NX PX 850", 5_010, 5_011, told=told)
+        history.seen("n1", "set", 5_011, "a-value-9", since=5_009, ttl=850)
+        history.request("c1", "n1", "DEL k1", 5_060, 5_061, sent=5_050)
+        return history.seen("n1", "deleted", 5_061, since=5_059)
+
+    assert not_undone(undone(5_051)) == 0
+    assert not_undone(undone(5_049)) == 3, "it knew that it had set the key"
+
+
+def test_a_value_that_is_too_short_tells_nothing() -> None:
+    history = late(0)
+    for at in (0, 1_000, 2_000):
+        history.op("c1", "acquire", "fail", at, at + 10, at + 60)
+        history.request("c1", "n1", f"SET k1 v{at} NX PX 850", at + 100, at + 101, sent=at + 20)
+        history.seen("n1", "set", at + 101, f"v{at}", since=at + 99, ttl=850).seen("n1", "expired", at + 955)
+    assert not_undone(history) == 0
+
+
+def test_a_later_call_that_asks_with_the_same_value_may_use_the_key() -> None:
+    assert not_undone(late(undo="again", undo_at=59)) == 3
+    assert not_undone(late(undo="again", undo_at=61)) == 0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "cause"), [("ok", None), ("info", None), ("fail", "denied")]
+)  # fmt: skip
+@pytest.mark.parametrize("words", ["GET k1", ""])
+def test_a_release_that_said_that_the_lock_was_not_held(outcome: str, cause: str | None, words: str) -> None:
+    history = History(ttl_ms=900).watch("n1")
+    for number in range(3):
+        at = 1_000 * number
+        history.section("c1", at + 10, None, number=number, asked=at + 5)
+        history.request("c1", "n1", f"SET k1 v{number} NX PX 900", at + 7, at + 8)
+        history.seen("n1", "set", at + 8, f"v{number}", since=at + 6, ttl=900)
+        history.op("c1", "release", outcome, number, at + 50, at + 60)
+        if words:
+            history.request("c1", "n1", words, at + 52, at + 53, reply='"b"', did=False)
+        history.seen("n1", "expired", at + 910, since=at + 905)
+    run = history.seen("n1", "blind", 9_000).recorded()
+    (finding,) = check(run).findings
+    asked = {"asked": "GET", "reply": '"b"'} if words else {}
+    assert finding.examples[0].items() >= {"outcome": outcome, **asked}.items()
+    assert ("asked" in finding.examples[0]) == bool(words)
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == cause

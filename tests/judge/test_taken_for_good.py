@@ -1,0 +1,132 @@
+"""Permits that were taken and never given back. TTL 100 ms: clients go on for 2,000 ms after the heal at 1,000 ms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.explained import explain
+from harness.checkers.taken_for_good import Figures, check
+from harness.verdict import Answer, Verdict
+from tests.judge.histories import History, ms
+
+
+def history(stop: float = 4_000, **config: Any) -> History:
+    made = History(workload="semaphore", permits=2, nodes=1, **config).watch("n1")
+    made.timeline.healed_ns, made.timeline.stop_ns, made.timeline.end_ns = ms(1_000), ms(stop), ms(stop + 100)
+    return made
+
+
+def change(made: History, client: str, words: str, at: float, *, event: str = "changed", **more: Any) -> History:
+    made.request(client, "n1", words, at, at + 0.5, **more)
+    return made.seen("n1", event, at + 0.5, since=at - 0.2)
+
+
+def used(made: History, client: str = "c1", at: float = 10, number: int = 1) -> History:
+    """A section that gives back what it took."""
+    made.op(client, "acquire", "ok", number, at - 2, at, validity_ms=90.0)
+    change(made, client, "INCR k1", at - 1, event="set" if at == 10 else "changed")
+    made.op(client, "release", "ok", number, at + 10, at + 12)
+    return change(made, client, "DECR k1", at + 11)
+
+
+def refused(made: History, at: float = 200, client: str = "c2", **more: Any) -> History:
+    made.op(client, "acquire", "fail", 1, at - 5, at + 5)
+    return change(made, client, "INCR k1", at, **more)
+
+
+def lost(made: History) -> int:
+    answer = check(made.seen("n1", "blind", 9_000).recorded())
+    assert isinstance(answer.figures, Figures)
+    assert sum(finding.count for finding in answer.findings) == answer.figures.lost
+    return answer.figures.lost
+
+
+def test_a_count_that_a_refused_acquire_had_raised() -> None:
+    run = refused(used(history()), told=None).seen("n1", "blind", 9_000).recorded()
+    answer = check(run)
+    assert answer.figures == Figures(1)
+    assert [row.text for row in answer.figures.rows()] == ["1 permit taken and never given back"]
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("taken-for-good", "lock", "liveness", 1)
+    assert finding.examples[0].items() >= {"client": "c2", "key": "k1", "node": "n1", "outcome": "fail"}.items()
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == "never given back"
+
+
+def test_a_lock_that_gives_everything_back_lost_nothing() -> None:
+    made = used(history())
+    assert list(Figures(0).rows()) == []
+    assert lost(made) == 0
+    assert check(History().section("c1", 10, 20).recorded()) == Answer()
+
+
+def test_what_a_refused_acquire_gives_back_itself_is_not_lost() -> None:
+    assert lost(change(refused(used(history())), "c2", "DECR k1", 203)) == 0
+
+
+def test_another_client_may_give_it_back() -> None:
+    assert lost(change(refused(used(history())), "c1", "DECR k1", 900)) == 0
+
+
+@pytest.mark.parametrize(("how", "number"), [("killed", 1), ("finished", 0)])
+def test_what_a_client_that_was_killed_inside_had_taken(how: str, number: int) -> None:
+    """One that is inside until the end of the run may still give it back."""
+    made = used(history()).op("c2", "acquire", "ok", 1, 195, 202, validity_ms=90.0)
+    change(made, "c2", "INCR k1", 200)
+    assert lost(made.end("c2", how, 300 if number else 4_050)) == number
+
+
+@pytest.mark.parametrize(("stop", "number"), [(2_999.9, 0), (3_000, 1)])
+def test_clients_must_have_gone_on_after_the_heal(stop: float, number: int) -> None:
+    assert lost(refused(used(history(stop)))) == number
+
+
+@pytest.mark.parametrize(("at", "number"), [(1_995, 1), (1_995.1, 0)])
+def test_and_after_the_call(at: float, number: int) -> None:
+    assert lost(refused(used(history()), at)) == number
+
+
+@pytest.mark.parametrize("words", ["PEXPIRE k1 900", "SET k1 0"])
+def test_nothing_is_known_of_a_key_that_something_else_changes(words: str) -> None:
+    assert lost(change(refused(used(history())), "c1", words, 900)) == 0
+
+
+def test_a_key_with_a_time_to_live_gives_everything_back() -> None:
+    assert lost(refused(used(history())).seen("n1", "expired", 990)) == 0
+    made = used(history())
+    made.seen("n1", "set", 300, "b", ttl=900, key="k1")
+    assert lost(refused(made)) == 0
+
+
+def test_a_node_that_forgot_the_key_starts_anew() -> None:
+    made = refused(used(history())).seen("n1", "blind", 500)
+    made.seen("n1", "watching", 600, "n1-second")
+    assert lost(made) == 0
+
+
+def test_a_token_that_a_connection_without_a_client_took() -> None:
+    """The pop that empties a list is two changes of one request."""
+    made = history()
+    change(made, "c1", "RPUSH k1 t", 1, event="set")
+    made.op("c1", "acquire", "ok", 1, 8, 10, validity_ms=90.0).request(
+        "c1", "n1", "BLPOP k1 1", 9, 9.5, reply='["k1","t"]'
+    )
+    made.seen("n1", "changed", 9.5, since=8.8)
+    pop = made.key_events[-1]
+    made.seen("n1", "deleted", 9.5, since=8.8)
+    made.by(made.key_events[-1], len(made.requests) - 1)
+    made.op("c1", "release", "ok", 1, 20, 22)
+    change(made, "c1", "RPUSH k1 t", 21, event="set")
+    assert (pop.command, lost(made)) == ("BLPOP", 0)
+    made.key_events.pop()
+    made.seen("n1", "changed", 100, since=99)
+    made.key_events[-1].port, made.key_events[-1].command = 9_999, "BLPOP"
+    made.key_events[-1].digest, made.key_events[-1].place = 1, 0
+    run = made.seen("n1", "blind", 9_000).recorded()
+    (finding,) = check(run).findings
+    assert (finding.count, "client" in finding.examples[0]) == (1, False)
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == "never given back"
+    assert "BLPOP" in told.explanations[0].sentence
