@@ -316,6 +316,7 @@ class BaseCluster(ABC, Generic[N]):
             "replication": self._spec.replication,
             "group": group and {"settles_within_ms": group.settles_within_ms},
             "key_events": self._spec.server.server.key_events is not None,
+            "session_ends_with_connection": self._spec.server.server.session_ends_with_connection,
             "wire": self._wire is not None,
             "addresses": {name: str(address) for name, address in self._addresses().items()},
             **facts,

@@ -192,11 +192,11 @@ class DockerCluster(BaseCluster[ContainerNode]):
     def _start_server(self, image: Image, network: str, name: str, host: str) -> None:
         node, policy, program = self._servers[name], self._spec.policies[name], self._spec.programs[name]
         disk = self._disks.get(name)
-        has_tree = node.server.needs_tree
+        has_tree, place = node.server.needs_tree, Place(_ANY_HOST, _PORT, _DISK, policy, self._spec.access)
         container = self._create(
             name,
             image,
-            node.server.arguments(Place(_ANY_HOST, _PORT, _DISK, policy, self._spec.access)),
+            node.server.arguments(place),
             program=f"{_DISK}/bin/{program.path.resolve().name}" if has_tree else image.inside,
             hostname=name,
             working_dir=_DISK,
@@ -209,7 +209,7 @@ class DockerCluster(BaseCluster[ContainerNode]):
             environment=_clock_variables(node.clock),
         )
         if disk is None:
-            container.put_archive(_DISK, _folder_of(self._owner, node.server.files))
+            container.put_archive(_DISK, _folder_of(self._owner, node.server.files(place)))
             if has_tree:
                 container.put_archive(_DISK, server_tree.archive(program.path, self._owner))
         elif has_tree:

@@ -103,13 +103,16 @@ class ProcessNode(ServerNode):
     def _launch(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._owner.take(self._folder)
-        for name, content in self._server.files.items():
+        members = {} if self._network is None else self._network.hosts
+        place = Place(*self.address, ".", self._policy, self._access, self._name, members)
+        for name, content in self._server.files(place).items():
             if not (path := self._folder / name).exists():
+                if path.parent != self._folder:
+                    path.parent.mkdir(mode=0o700)
+                    self._owner.take(path.parent)
                 path.write_bytes(content)
                 self._owner.take(path)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        members = {} if self._network is None else self._network.hosts
-        place = Place(*self.address, ".", self._policy, self._access, self._name, members)
         arguments = self._server.arguments(place)
         self._log_began = self._log.stat().st_size if self._log.exists() else 0
         program, owner = self._program.path, self._owner
@@ -142,7 +145,8 @@ class ProcessNode(ServerNode):
 
     def _await_answer(self) -> None:
         process = self._started()
-        if not self._comes_true(lambda: process.poll() is not None or self._is_ours(), "an answer"):
+        within_s = self._answers_within_s
+        if not self._comes_true(lambda: process.poll() is not None or self._is_ours(), "an answer", within_s):
             raise BrokenEnvironmentError(
                 f"{self._name} at {self.address} does not answer; its last words: {self._last_words()}"
             )

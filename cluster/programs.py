@@ -23,7 +23,7 @@ from cluster.server import Server
 from fencepost.errors import BrokenEnvironmentError, InternalError, UsageError
 from fencepost.files import checked_path, identity_of, kind_of
 from fencepost.setup.machine import SET_UP, tools_folder
-from fencepost.setup.server_wheels import BROUGHT, BUILT, is_on_demand, why_no_servers
+from fencepost.setup.server_wheels import BROUGHT, BUILT, ON_JAVA, is_on_demand, why_no_servers
 
 SET_UP_LOCK: Final = "fencepost setup --lock NAME"
 TOXIPROXY: Final = "fencepost-toxiproxy"
@@ -147,10 +147,10 @@ def _find(*names: str) -> Path:
     for name in names:
         if (ours / name).is_file() and os.access(ours / name, os.X_OK):
             return ours / name
-        if name not in BROUGHT and name not in BUILT and (found := shutil.which(name)):
+        if name not in (*BROUGHT, *BUILT, *ON_JAVA) and (found := shutil.which(name)):
             return Path(found)
     if any(map(is_on_demand, names)):
-        no_wheel = why_no_servers() if any(name in BROUGHT for name in names) else None
+        no_wheel = why_no_servers() if any(name in (*BROUGHT, *ON_JAVA) for name in names) else None
         how = no_wheel or f"`{SET_UP_LOCK}` with a lock that runs on it brings it"
         raise BrokenEnvironmentError(f"no {' or '.join(names)} in {ours}; {how}")
     if all(name in BROUGHT for name in names):

@@ -212,9 +212,8 @@ class Server(Protocol):
         """The arguments with which its program runs there, in the foreground, logging to stdout or stderr."""
         ...
 
-    @property
-    def files(self) -> Mapping[str, bytes]:
-        """What lies in its folder when it is started for the first time, by file name."""
+    def files(self, place: Place) -> Mapping[str, bytes]:
+        """What lies in its folder when it is started there for the first time, by path."""
         ...
 
     def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
@@ -252,6 +251,12 @@ class Server(Protocol):
     def takes_logins(self) -> bool:
         """Whether it asks for the passwords of `Place.access`. If not, other users of the machine can talk to it where
         a run has no network namespace of its own, and the run says so."""
+        ...
+
+    @property
+    def session_ends_with_connection(self) -> bool:
+        """Whether a session, and with it every lock that it holds, ends when its connection is closed. If not, a client
+        may carry its session on to another connection, or there are none."""
         ...
 
     def url(self, host: str, port: int, password: str | None = None) -> str:

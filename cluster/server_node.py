@@ -49,6 +49,7 @@ class ServerNode(ABC):
         self._verb = threading.RLock()
         self._wanted: Wanted | None = None
         """What the verbs made of it; None while one is at work, and before the first start."""
+        self._was_up = False
         self._changes = 0
         self._cut: str | None = None
         """How its files were cut since it went down."""
@@ -276,9 +277,16 @@ class ServerNode(ABC):
                 self._wanted = before
                 self._changes += 1
 
+    @property
+    def _answers_within_s(self) -> float:
+        """How long its start may take. No fault waits for the first one, which is a step of forming its group."""
+        group = self._server.group
+        return VERB_LIMIT_S if group is None or self._was_up else group.forms_within_s
+
     def _await_ready(self) -> None:
         """Wait until the server answers, and check that it treats its data as configured."""
         self._await_answer()
+        self._was_up = True
         if wrong := self._server.config_mismatch(self._policy, self.effective_config()):
             raise BrokenEnvironmentError(f"{self._name} runs with another configuration than it was given: {wrong}")
         if self._disk is not None:

@@ -16,10 +16,12 @@ from typing import Final
 
 from cluster.archive import archive_of
 from cluster.run_user import Owner
-from cluster.shared_libraries import shared_libraries
+from cluster.shared_libraries import libraries_of, shared_libraries
 from fencepost.errors import BrokenEnvironmentError
 
 _URANDOM: Final = Path("dev/urandom")
+_LOADED: Final = "libjvm.so"
+"""A library that its program loads when it runs, and that needs libraries which the program itself does not name."""
 
 
 def plant(program: Path, folder: Path, owner: Owner) -> None:
@@ -33,7 +35,7 @@ def plant(program: Path, folder: Path, owner: Owner) -> None:
             shutil.copytree(part, folder / part.name, copy_function=shutil.copy)
             _give(folder / part.name, owner)
         if owner.is_somebody_else:
-            _make_root(folder, folder / "bin" / program.resolve().name)
+            _make_root(folder)
         _keep(folder)
     except (OSError, shutil.Error) as error:
         raise BrokenEnvironmentError(f"{program.name} cannot be put into {folder}: {error}") from error
@@ -71,13 +73,26 @@ def _give(folder: Path, owner: Owner) -> None:
         owner.take(path)
 
 
-def _make_root(folder: Path, program: Path) -> None:
-    for library in shared_libraries(program):
-        target = folder / library.lstrip("/")
+def _make_root(folder: Path) -> None:
+    """Put the system's files beside the tree that its programs need: libraries, and a shell if one is a script."""
+    programs = list((folder / "bin").iterdir())
+    shells = {shell for program in programs if (shell := _shell_of(program))}
+    needed = {library for program in (*programs, *map(Path, shells)) for library in shared_libraries(program)}
+    needed |= {library for loaded in (folder / "lib").rglob(_LOADED) for library in libraries_of(loaded)}
+    for file in (*needed, *shells):
+        target = folder / file.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(library, target)
+        shutil.copy(file, target)
+    (folder / _URANDOM).parent.mkdir(exist_ok=True)
     os.mknod(folder / _URANDOM, stat.S_IFCHR | 0o666, os.makedev(1, 9))
     (folder / _URANDOM).chmod(0o666)
+
+
+def _shell_of(program: Path) -> str | None:
+    """The interpreter of a script."""
+    with program.open("rb") as file:
+        first = file.readline(128)
+    return first[2:].split()[0].decode() if first.startswith(b"#!") else None
 
 
 def command(program: Path, folder: Path, arguments: list[str], owner: Owner) -> tuple[Path, list[str]]:

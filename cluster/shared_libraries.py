@@ -14,11 +14,14 @@ _ELF_64, _ELF_LITTLE, _PT_INTERP = 2, 1, 3
 
 def shared_libraries(program: Path) -> tuple[str, ...]:
     """Absolute paths of the libraries and of the loader, as `ldd` names them; empty for a static program."""
-    if not needs_loader(program):
-        return ()
+    return libraries_of(program) if needs_loader(program) else ()
+
+
+def libraries_of(file: Path) -> tuple[str, ...]:
+    """The same for a file that certainly has some, such as a library that a program loads when it runs."""
     try:
         told = subprocess.run(
-            ["ldd", os.fspath(program)],
+            ["ldd", os.fspath(file)],
             capture_output=True,
             text=True,
             timeout=10,
@@ -26,10 +29,10 @@ def shared_libraries(program: Path) -> tuple[str, ...]:
             env={**os.environ, "LC_ALL": "C"},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BrokenEnvironmentError(f"`ldd {program}` did not work: {error}") from error
+        raise BrokenEnvironmentError(f"`ldd {file}` did not work: {error}") from error
     if told.returncode != 0:
-        raise BrokenEnvironmentError(f"`ldd {program}` failed: {told.stderr.strip() or told.stdout.strip()}")
-    return parse_ldd(told.stdout, program)
+        raise BrokenEnvironmentError(f"`ldd {file}` failed: {told.stderr.strip() or told.stdout.strip()}")
+    return parse_ldd(told.stdout, file)
 
 
 def needs_loader(program: Path) -> bool:

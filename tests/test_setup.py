@@ -29,12 +29,11 @@ from fencepost.setup.pins import pinned
 from fencepost.setup.progress import Clock, perform_all
 from fencepost.setup.server_wheels import BROUGHT, why_no_servers
 from fencepost.setup.servers import server_steps
-from fencepost.setup.toolchains import GO
+from fencepost.setup.toolchains import GO, JAVA
 from fencepost.setup.uv import UV
 from fencepost.setup.wall_clock import COMPILERS, clock_step
 from fencepost.setup.workshop import SetupError, Step, Workshop, replace
 from tests.wheels import UV_FOLDER, write_wheel
-from workloads.languages.java import JAVA
 from workloads.languages.node import NODE
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -38,7 +38,7 @@ def test_every_action_is_one_release_everywhere_and_runs_on_a_node_that_runners_
 
 
 def test_what_a_foreign_lock_is_made_from_has_checksums() -> None:
-    """Their own tools check them: pip, npm, go, cargo, and for jars `workloads.languages.java`."""
+    """Their own tools check them: pip, npm, go, cargo, and for jars `fencepost.setup.jars`."""
     marks = {
         "python": ("requirements.txt", r"--hash=sha256:[0-9a-f]{64}"),
         "node": ("package-lock.json", r'"integrity": "sha512-'),

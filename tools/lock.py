@@ -29,7 +29,7 @@ def pin_files(root: Path) -> list[Path]:
         root / "requirements.lock",
         root / "requirements-dev.lock",
         root / WHEELS.relative_to(ROOT),
-        root / "workloads/languages/java_downloader.txt",
+        root / "fencepost/setup/java_downloader.txt",
         root / "tools/documents.txt",
         *sorted((root / "workloads/locks/foreign").glob("*/requirements.txt")),
     ]

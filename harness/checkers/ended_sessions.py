@@ -1,10 +1,11 @@
 """Did a lock vouch for a session that had ended?
 
-A lock that promises no time is held by a session, and a session ends with its connection. So a yes to a release, a
+A lock that promises no time is held by a session. Where a session ends with its connection, a yes to a release, a
 question or an extension means that the connection on which the lock was granted is still open. The proxy knows when
 each connection was closed, and by which side. If all that the client had to the nodes at the grant were closed before
 it asked, the yes comes from somewhere else: a connection that was opened anew in silence, or no server at all. A client
-that has not yet noticed the end of its session is not meant: what it is told then is no yes.
+that has not yet noticed the end of its session is not meant: what it is told then is no yes. Where a session outlives
+its connection (ZooKeeper's does, until its time-out), nothing is said.
 
 A release is answered by the server, so either side may have closed. Whether a lock is held may be answered out of
 memory, before the client could know what the server did, so there the client itself must have closed.
@@ -53,9 +54,9 @@ class _Vouched(NamedTuple):
 
 
 def check(run: Recorded) -> Answer:
-    """No figures for locks that promise a time, and where connections are not on record."""
+    """No figures for locks that promise a time, and where the ends of sessions are not on record."""
     yes = list(_vouched(run.ops))
-    connections = run.connections() if yes else None
+    connections = run.sessions() if yes else None
     if connections is None:
         return Answer()
     until_ns = FOREVER_NS if run.wire_gaps.ended_ns is None else run.wire_gaps.ended_ns

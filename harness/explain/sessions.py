@@ -29,7 +29,7 @@ def by_session(run: Recorded, earlier: Side, later: Side) -> tuple[str, Cause]:
 
 
 def _ended_ns(run: Recorded, side: Side) -> int:
-    connections = run.connections()
+    connections = run.sessions()
     if connections is None:
         return FOREVER_NS
     return SessionEnds(connections, run.config.node_names).of(side.client, side.asked_from_ns, side.start_ns)

@@ -106,8 +106,9 @@ class RunTables:
 
     wire: Callable[[], WireRecord | None] = field(default=lambda: None)
     """Reads what went over the links; None where that is not on record."""
-    connections: Callable[[], pa.Table | None] = field(default=lambda: None)
-    """Reads the connections of the links, as in `harness.store.wire`; None where they are not on record."""
+    sessions: Callable[[], pa.Table | None] = field(default=lambda: None)
+    """Reads the connections of the links, as in `harness.store.wire`; None where they are not on record, or where a
+    session of the nodes' server outlives its connection."""
     key_events: Callable[[], Iterable[KeyEvent]] = field(default=lambda: ())
     """Reads what the witness saw."""
 

@@ -46,7 +46,7 @@ def load_recorded(folder: RunFolder, *, is_over: bool = True, on_ops: OnOps = la
     known, when it is not known yet whether they are to be believed. Raises UsageError for a folder that was damaged.
     """
     if not is_over:  # what went over the links is on record as a whole when it is over
-        return replace(_load(folder, (), on_ops), wire=lambda: None, connections=lambda: None)
+        return replace(_load(folder, (), on_ops), wire=lambda: None, sessions=lambda: None)
     manifest = folder.read_manifest(RunManifest)
     if manifest is not None:
         run = _load_while_checked(folder, manifest, on_ops)
@@ -114,7 +114,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         final_values=folder.read_final(),
         traffic=link_traffic(folder, config, timeline.start_ns),
         wire=partial(wire_record, folder, config),
-        connections=partial(connections_of, folder),
+        sessions=partial(connections_of, folder) if _session_is_connection(environment) else lambda: None,
         key_events=folder.read_nodes,
         watched=_read_watched(folder),
         unwatchable=_unwatchable(environment),
@@ -182,6 +182,12 @@ def _settles_within_ms(environment: Mapping[str, Any]) -> float | None:
     cluster = environment.get("cluster")
     group = cluster.get("group") if isinstance(cluster, dict) else None
     return float(group["settles_within_ms"]) if isinstance(group, dict) else None
+
+
+def _session_is_connection(environment: Mapping[str, Any]) -> bool:
+    """Whether the nodes' server ends a session with its connection, as far as that is on record."""
+    cluster = environment.get("cluster")
+    return isinstance(cluster, Mapping) and cluster.get("session_ends_with_connection") is True
 
 
 def _acquire_limit_ms(environment: Mapping[str, Any]) -> float | None:

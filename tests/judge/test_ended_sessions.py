@@ -23,7 +23,7 @@ def run_of(
 ) -> Recorded:
     """A section from 10 to 50 without a time limit, and an answer from 50 to 60."""
     history = History().op("c1", "acquire", "ok", 1, 5, 10).op("c1", f, outcome, 1, 50, 60)
-    return replace(history.recorded(), connections=lambda: table(*connections), wire_gaps=gaps(ended))
+    return replace(history.recorded(), sessions=lambda: table(*connections), wire_gaps=gaps(ended))
 
 
 def gaps(ended: float | None) -> WireGaps:
@@ -97,13 +97,13 @@ def test_a_connection_that_reached_no_node_holds_no_lock() -> None:
 
 def test_nothing_is_said_after_the_record_of_the_links_ended_or_without_one() -> None:
     assert not blamed(run_of("release", "ok", connection(1, client=40), NEW, ended=45))
-    without = replace(run_of("release", "ok", connection(1, client=40)), connections=lambda: None)
+    without = replace(run_of("release", "ok", connection(1, client=40)), sessions=lambda: None)
     assert check(without).figures is None
 
 
 def test_a_lock_that_promised_a_time_is_judged_by_that() -> None:
     history = History().op("c1", "acquire", "ok", 1, 5, 10, validity_ms=100).op("c1", "release", "ok", 1, 50, 60)
-    run = replace(history.recorded(), connections=lambda: table(connection(1, client=40)))
+    run = replace(history.recorded(), sessions=lambda: table(connection(1, client=40)))
     assert check(run).figures is None
 
 
@@ -111,7 +111,7 @@ def overlap(released: str, *connections: dict[str, Any]) -> str:
     """Two clients inside at once, as the explanation tells it."""
     history = History().op("c1", "acquire", "ok", 1, 5, 10).op("c2", "acquire", "ok", 1, 41, 45)
     history.op("c1", "release", released, 1, 50, 60).op("c2", "release", "ok", 1, 70, 75)
-    run = replace(history.recorded(), connections=lambda: table(*connections))
+    run = replace(history.recorded(), sessions=lambda: table(*connections))
     earlier, later = (side_of(run, place) for place in (0, 1))
     return by_session(run, earlier, later)[0]
 

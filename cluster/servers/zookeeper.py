@@ -1,0 +1,183 @@
+"""ZooKeeper: members of one group that elect a leader (Zab). What goes over links is recorded as connections and bytes.
+
+A member answers at `PORT`; the others dial it at `_FOLLOWERS`, if it leads, and at `_ELECTION`. It says by a word of
+four letters that it is well, with or without a majority behind it, and by another one whether it leads.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+from typing import Final
+
+from cluster import zookeeper_messages as zookeeper
+from cluster.address import Address, LinkKey, ProbeResult
+from cluster.bare_server import BareServer
+from cluster.credentials import Login
+from cluster.parallel import at_once
+from cluster.persistence import Policy
+from cluster.probe import MARK_PREFIX
+from cluster.server import Group, Place, ProbeLinks, Server
+
+PORT: Final = 2181
+_FOLLOWERS: Final = 2888
+_ELECTION: Final = 3888
+_FILE: Final = "zoo.cfg"
+_DIRECT_MS: Final = 500.0
+_VERSION: Final = re.compile(r"^Apache ZooKeeper, version (\S+)", re.MULTILINE)
+_RUNS: Final = re.compile(r"^Zookeeper version: ([\d.]+)", re.MULTILINE)
+_LEADS: Final = re.compile(r"^Zxid: 0x([0-9a-f]+)$.*^Mode: leader$", re.MULTILINE | re.DOTALL)
+_MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_JAVA: Final = (
+    *("-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+    # Its folder may be its root directory, which has no /dev/random. Java would take seconds to make up for that.
+    "-Djava.security.egd=file:/dev/urandom",
+)
+_SETTINGS: Final = {
+    # As in the file that comes with it, but for the tick, which is 2 s there. Sessions last 2 ticks or more, so this
+    # makes them as short as the leases of other systems. A silent member is noticed after 5 ticks.
+    "tickTime": "500",
+    "initLimit": "10",
+    "syncLimit": "5",
+    "dataDir": "./data",
+    "maxClientCnxns": "0",
+    "admin.enableServer": "false",
+    "4lw.commands.whitelist": "ruok,srvr",
+}
+
+
+def leader(members: Mapping[str, Address], timeout_ms: float) -> str | None:
+    """A leader that was cut off says for a while that it leads. So of those that say so, the one of the latest epoch
+    counts, which is the upper half of its last transaction's number."""
+    said = at_once(partial(_said, address, "srvr", timeout_ms) for address in members.values())
+    epochs = {
+        name: int(found[1], 16) >> 32
+        for name, answer in zip(members, said, strict=True)
+        if (found := _LEADS.search(answer))
+    }
+    return max(epochs, key=lambda name: epochs[name], default=None)
+
+
+def _said(address: Address, four_letters: str, timeout_ms: float) -> str:
+    """Empty without an answer."""
+    try:
+        return zookeeper.word(address, four_letters, timeout_ms)
+    except OSError:
+        return ""
+
+
+def serves(address: Address, timeout_ms: float) -> bool:
+    """A session and a write through the member itself, at a path that no lock uses."""
+    path = f"/{MARK_PREFIX}{os.urandom(4).hex()}"
+    try:
+        zookeeper.ask(address, timeout_ms, zookeeper.create(path), zookeeper.close())
+    except OSError:
+        return False
+    return True
+
+
+def probe_links(
+    targets: Mapping[LinkKey, Address], nodes: Mapping[str, Address], timeout_ms: float
+) -> dict[LinkKey, ProbeResult]:
+    """Write through each link at a path of its own, which vanishes with its session, and ask each node which of them it
+    has. A node without a majority behind it opens no session, so nothing is known of it."""
+    run = f"{MARK_PREFIX}{os.urandom(4).hex()}:"
+    marks = {link: f"{run}{link[1]}:{link[0]}" for link in targets}
+    through = at_once(partial(_through, targets[link], marks[link], timeout_ms) for link in targets)
+    asked = list(dict.fromkeys(node for _, node in targets))
+    seen = dict(zip(asked, at_once(partial(_marks, nodes[node]) for node in asked), strict=True))
+    return {
+        link: result._replace(applied=None if (there := seen[link[1]]) is None else marks[link] in there)
+        for link, result in zip(targets, through, strict=True)
+    }
+
+
+def _through(link: Address, mark: str, timeout_ms: float) -> ProbeResult:
+    began_s, answered, refused = monotonic(), False, False
+    try:
+        zookeeper.ask(link, timeout_ms, zookeeper.create(f"/{mark}"), is_link=True)
+        answered = True
+    except ConnectionError:
+        refused = True
+    except OSError:
+        pass
+    return ProbeResult(answered, None, refused, (monotonic() - began_s) * 1e3)
+
+
+def _marks(node: Address) -> frozenset[str] | None:
+    """What is at the top of the tree, as this node sees it; None if it does not answer."""
+    try:
+        there, _ = zookeeper.ask(node, _DIRECT_MS, zookeeper.children("/"), zookeeper.close())
+    except OSError:
+        return None
+    return frozenset(zookeeper.names(there))
+
+
+_GROUP: Final = Group(PORT, leader, serves, forms_within_s=45.0, settles_within_ms=5_000.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZookeeperServer(BareServer):
+    """`cluster.server.Server`. It asks for no password: who reaches it may use it. Each member has the whole tree of
+    set-up, the Java that runs it among it."""
+
+    name: str = "zookeeper"
+    help: str = "ZooKeeper, the nodes are the members of one group"
+    family: str = "zookeeper"
+    programs: tuple[str, ...] = ("zookeeper",)
+    policies: tuple[Policy, ...] = ("none", "aof-always")
+    group: Group | None = _GROUP
+    needs_tree: bool = True
+    probe_links: ProbeLinks = probe_links
+
+    def version_in(self, output: str) -> str | None:
+        found = _VERSION.search(output)
+        return found[1] if found else None
+
+    def arguments(self, place: Place) -> list[str]:
+        keeps = "no" if place.policy == "none" else "yes"
+        logs = "-Dorg.slf4j.simpleLogger.showDateTime=true"
+        return [*_JAVA, logs, f"-Dzookeeper.forceSync={keeps}", _MAIN, _FILE]
+
+    def files(self, place: Place) -> Mapping[str, bytes]:
+        members = {
+            f"server.{number}": f"{host}:{_FOLLOWERS}:{_ELECTION}"
+            for number, host in enumerate(place.members.values(), 1)
+        }
+        settings = {**_SETTINGS, "clientPort": str(place.port), "clientPortAddress": place.host, **members}
+        number = list(place.members).index(place.name) + 1
+        return {
+            _FILE: "".join(f"{name}={value}\n" for name, value in settings.items()).encode(),
+            "data/myid": f"{number}\n".encode(),
+        }
+
+    def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
+        """No other process can have its port: the member has its own network."""
+        del pid
+        return _said(address, "ruok", timeout_ms) == "imok"
+
+    def running_version(self, address: Address, timeout_ms: float) -> str:
+        if (found := _RUNS.search(said := zookeeper.word(address, "srvr", timeout_ms))) is None:
+            raise OSError(f"{address} answered srvr with {said!r}")
+        return found[1]
+
+    def log_in(self, connection: socket.socket, login: Login) -> None:
+        """Open a session, without which a connection takes no second request."""
+        del login
+        zookeeper.open_session(connection)
+
+    def ping(self, connection: socket.socket) -> None:
+        zookeeper.ping(connection)
+
+    def url(self, host: str, port: int, password: str | None = None) -> str:
+        """A part of the connection string."""
+        del password
+        return f"{host}:{port}"
+
+
+SERVER: Server = ZookeeperServer()
