@@ -10,6 +10,7 @@ import pytest
 from workloads.registry import foreign_locks
 
 ROOT = Path(__file__).resolve().parent.parent
+JARS = ROOT / "fencepost/setup/zookeeper.jars"
 WORKFLOWS = [ROOT / "action.yml", *sorted((ROOT / ".github/workflows").glob("*.yml"))]
 
 
@@ -54,6 +55,12 @@ def test_what_a_foreign_lock_is_made_from_has_checksums() -> None:
         assert re.search(mark, (lock.source / name).read_text(), re.MULTILINE), lock.name
         seen.add(lock.language)
     assert seen == set(marks)
+
+
+def test_the_jars_of_a_server_have_checksums_and_no_address() -> None:
+    lines = [line for line in JARS.read_text().splitlines() if not line.startswith("#")]
+    assert lines
+    assert [line for line in lines if not re.fullmatch(r"[\w.-]+:[\w.-]+:[\w.]+ [0-9a-f]{64}", line)] == []
 
 
 @pytest.mark.parametrize(

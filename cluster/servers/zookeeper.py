@@ -40,10 +40,10 @@ _JAVA: Final = (
 )
 _SETTINGS: Final = {
     # As in the file that comes with it, but for the tick, which is 2 s there. Sessions last 2 ticks or more, so this
-    # makes them as short as the leases of other systems. A silent member is noticed after 5 ticks.
+    # makes them as short as the leases of other systems. A silent member is noticed after 3 ticks.
     "tickTime": "500",
     "initLimit": "10",
-    "syncLimit": "5",
+    "syncLimit": "3",
     "dataDir": "./data",
     "maxClientCnxns": "0",
     "admin.enableServer": "false",
@@ -118,7 +118,7 @@ def _marks(node: Address) -> frozenset[str] | None:
     return frozenset(zookeeper.names(there))
 
 
-_GROUP: Final = Group(PORT, leader, serves, forms_within_s=45.0, settles_within_ms=5_000.0)
+_GROUP: Final = Group(PORT, leader, serves, forms_within_s=45.0, settles_within_ms=3_500.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

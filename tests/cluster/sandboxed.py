@@ -14,10 +14,11 @@ from cluster.sandbox import Refusal, launch
 _ROOT = Path(__file__).parents[2]
 
 
-def said_by(toy: str) -> dict[str, Any]:
+def said_by(toy: str, **environment: str) -> dict[str, Any]:
     """What this toy says, as JSON on the descriptor that it is given second."""
     errors = os.memfd_create("errors")
-    sandbox = launch([sys.executable, str(_ROOT / f"tests/toys/{toy}.py")], {"PYTHONPATH": str(_ROOT)}, errors)
+    environment |= {"PYTHONPATH": str(_ROOT)}
+    sandbox = launch([sys.executable, str(_ROOT / f"tests/toys/{toy}.py")], environment, errors)
     assert not isinstance(sandbox, Refusal), sandbox
     text = b""
     while is_readable(sandbox.messages, 60) and (data := os.read(sandbox.messages, 1 << 16)):

@@ -18,13 +18,27 @@ from workloads.languages.base import half
 from workloads.manifest import Manifest
 from workloads.registry import foreign_locks
 
-pytestmark = [pytest.mark.needs("members"), pytest.mark.needs("lock:etcd")]
+pytestmark = pytest.mark.needs("members")
 
-CONTROL = Path(__file__).parents[1] / "toys" / "endless_etcd.py"
+TOYS = Path(__file__).parents[1] / "toys"
+NAMES = ("etcd", "zookeeper")
+on_each = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.needs(f"lock:{name}")) for name in NAMES]
+)
+PROGRAM = {"etcd": "etcd", "zookeeper": "java"}
+CONTROLS = {
+    "etcd": ("endless_etcd.py", "none", ("--hold", "3s", "--duration", "8s")),
+    "zookeeper": (
+        "trusting_zookeeper.py",
+        "pause:targets=inside,duration=3s,interval=4s",
+        ("--hold", "1s", "--duration", "9s"),
+    ),
+}
+"""A client that ignores that its session has ended, and a load under which one ends."""
 
 
-def etcd() -> Manifest:
-    return next(lock for lock in foreign_locks() if lock.name == "etcd")
+def manifest(name: str) -> Manifest:
+    return next(lock for lock in foreign_locks() if lock.name == name)
 
 
 def judged(folder: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
@@ -32,9 +46,12 @@ def judged(folder: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
     return code, json.loads((runs.only_run(folder) / "verdict.json").read_text()), out + err
 
 
-def test_a_correct_lock_survives_the_loss_of_its_leader_and_the_record_says_how_long_that_took(tmp_path: Path) -> None:
-    load = ("--clients", "3", "--duration", "9s", "--seed", "1", "--least-sections", "1")
-    code, verdict, said = judged(tmp_path, "--lock", "etcd", "--nemesis", "leader:how=cut,duration=4s", *load)
+@on_each
+def test_a_correct_lock_survives_the_loss_of_its_leader_and_the_record_says_how_long_that_took(
+    tmp_path: Path, name: str
+) -> None:
+    load = ("--clients", "3", "--duration", "10s", "--seed", "1", "--least-sections", "1")
+    code, verdict, said = judged(tmp_path, "--lock", name, "--nemesis", "leader:how=cut,duration=4s", *load)
     assert (code, verdict["findings"]) == (0, []), said
     assert "no request reached" not in said
     events = [json.loads(line) for line in (runs.only_run(tmp_path) / "nemesis.jsonl").read_text().splitlines()]
@@ -47,15 +64,31 @@ def test_a_correct_lock_survives_the_loss_of_its_leader_and_the_record_says_how_
     assert {fault["nemesis"] for fault in played["faults"]} == {"members"}
 
 
-def test_a_client_that_ignores_that_its_session_has_ended_is_caught(tmp_path: Path) -> None:
-    lock = etcd()
-    path = f"PYTHONPATH={half('python')}:{lock.source}"
-    command = f"env {path} {installed_folder(lock) / 'bin/python'} {CONTROL}"
-    load = ("--clients", "2", "--duration", "8s", "--hold", "3s", "--recovery", "1s", "--least-sections", "1")
-    server = ("--server", "etcd", "--nodes", "3", "--nemesis", "none")
-    code, verdict, said = judged(tmp_path, "--lock-command", command, *server, *load)
+@on_each
+def test_a_client_that_ignores_that_its_session_has_ended_is_caught(tmp_path: Path, name: str) -> None:
+    code, verdict, said = judged(tmp_path, "--lock-command", command(name, CONTROLS[name][0]), *under(name))
     assert code == 1, said
     assert ("overlap", "lock") in {(finding["kind"], finding["blame"]) for finding in verdict["findings"]}
+
+
+@pytest.mark.needs("lock:zookeeper")
+def test_a_lock_that_says_no_when_its_session_has_ended_is_not_blamed_for_the_same(tmp_path: Path) -> None:
+    ours = command("zookeeper", manifest("zookeeper").adapter_path)
+    code, verdict, said = judged(tmp_path, "--lock-command", ours, *under("zookeeper"))
+    assert code == 0, said
+    assert {finding["kind"] for finding in verdict["findings"] if finding["blame"] == "lock"} == set()
+
+
+def command(name: str, program: Path | str) -> str:
+    lock = manifest(name)
+    path = f"PYTHONPATH={half('python')}:{lock.source}"
+    return f"env {path} {installed_folder(lock) / 'bin/python'} {TOYS / program}"
+
+
+def under(name: str) -> tuple[str, ...]:
+    _, nemesis, load = CONTROLS[name]
+    usual = ("--clients", "2", "--recovery", "1s", "--least-sections", "1", "--seed", "3")
+    return ("--server", name, "--nodes", "3", "--nemesis", nemesis, *usual, *load)
 
 
 def networks(processes: list[psutil.Process]) -> set[str]:
@@ -67,15 +100,16 @@ def networks(processes: list[psutil.Process]) -> set[str]:
     return found
 
 
-def test_nothing_is_left_after_a_kill_neither_members_nor_their_networks(tmp_path: Path) -> None:
-    run = runs.start(tmp_path, "test", "--lock", "etcd", "--clients", "1", "--duration", "60s", "--cluster", "process")
+@on_each
+def test_nothing_is_left_after_a_kill_neither_members_nor_their_networks(tmp_path: Path, name: str) -> None:
+    run = runs.start(tmp_path, "test", "--lock", name, "--clients", "1", "--duration", "60s", "--cluster", "process")
     own = psutil.Process(run.pid)
 
     def members() -> list[psutil.Process]:
         found = []
         for child in own.children(recursive=True):
             with suppress(psutil.NoSuchProcess):
-                found += [child] * (child.name() == "etcd")
+                found += [child] * (child.name() == PROGRAM[name])
         return found
 
     assert becomes_true(lambda: len(members()) == 3, within_s=30, every_s=0.05)
@@ -87,6 +121,7 @@ def test_nothing_is_left_after_a_kill_neither_members_nor_their_networks(tmp_pat
     assert not [name for name in psutil.net_if_addrs() if name.startswith("members")]
 
 
+@pytest.mark.needs("lock:etcd")
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -1,4 +1,5 @@
-"""In a sandbox of its own: three members of etcd, with links of a client. Says what was seen when a leader is lost."""
+"""In a sandbox of its own: three members of a group, whose server the environment names (`GROUP`), with links of a
+client. Says what was seen when a leader is lost."""
 
 import json
 import os
@@ -22,7 +23,7 @@ def main() -> dict[str, object]:
     if os.geteuid():
         keep_capabilities()
     said: dict[str, object] = {}
-    spec = spec_of(MEMBERS, ("c1",), server=find_server("etcd"))
+    spec = spec_of(MEMBERS, ("c1",), server=find_server(os.environ["GROUP"]))
     group = spec.group
     assert group is not None
     with tempfile.TemporaryDirectory() as folder, RunState.create(parent=Path(folder)) as state:
