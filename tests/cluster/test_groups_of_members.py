@@ -1,4 +1,4 @@
-"""Three members of a group: they elect another leader when theirs is cut off, and a probe tells them from each other."""
+"""Three members of a group elect another leader when theirs is cut off, and a probe tells them from each other."""
 
 from __future__ import annotations
 

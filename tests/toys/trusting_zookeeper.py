@@ -1,5 +1,5 @@
-"""A control: kazoo's Lock for a client that asks the library alone whether it holds it. `is_acquired` stays True when the
-session was lost, and `release` returns True then, too."""
+"""A control: kazoo's Lock for a client that asks the library alone whether it holds it. `is_acquired` stays True when
+the session was lost, and `release` returns True then, too."""
 
 from adapter import Lock
 from fencepost_adapter import Answer, fail, ok, serve
