@@ -1,4 +1,4 @@
-"""What most servers are: `BareServer`, which can do nothing that only some can. A server is a subclass of it."""
+"""What most servers are: `BareServer`, with nothing that only some can do. A server is a subclass of it."""
 
 from __future__ import annotations
 
