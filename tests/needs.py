@@ -111,6 +111,10 @@ def _members() -> str:
     return f"no {' and no '.join(missing)} on PATH" if missing else ""
 
 
+def _old_etcd() -> str:
+    return "" if find_old_etcd() else "no etcd 3.4 in $OLD_ETCD or on PATH (Debian 12: etcd-server)"
+
+
 _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "sandbox": lambda: sandbox.why_not() or "",
     "engine": _engine,
@@ -122,6 +126,7 @@ _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "mounts": _mounts,
     "networks": _networks,
     "xfs": _disks("xfs"),
+    "old-etcd": _old_etcd,
     "openssl": lambda: "" if shutil.which("openssl") else "no openssl on PATH, to make a certificate",
     "node": _node,
     "chromium": _chromium,
@@ -143,6 +148,15 @@ def _lock(name: str) -> str:
     lock = {lock.name: lock for lock in foreign_locks()}[name]
     wrong = wrong_with(lock)
     return f"{name} {wrong}; `fencepost setup --lock {lock.installed_as}` installs it" if wrong else ""
+
+
+def find_old_etcd() -> str | None:
+    """An etcd that grants locks on leases that have ended: `$OLD_ETCD`, else `etcd` on PATH."""
+    etcd = os.environ.get("OLD_ETCD") or shutil.which("etcd")
+    if not etcd:
+        return None
+    said = subprocess.run([etcd, "--version"], capture_output=True, text=True, check=True).stdout
+    return etcd if re.search(r"^etcd Version: 3\.4\.", said, re.MULTILINE) else None
 
 
 def find_go() -> str | None:

@@ -13,6 +13,7 @@ import pytest
 
 from cluster.polling import becomes_true
 from tests.harness import runs
+from tests.needs import find_old_etcd
 from workloads.installation import installed_folder
 from workloads.languages.base import half
 from workloads.manifest import Manifest
@@ -77,6 +78,21 @@ def test_a_lock_that_says_no_when_its_session_has_ended_is_not_blamed_for_the_sa
     code, verdict, said = judged(tmp_path, "--lock-command", ours, *under("zookeeper"))
     assert code == 0, said
     assert {finding["kind"] for finding in verdict["findings"] if finding["blame"] == "lock"} == set()
+
+
+OLD = pytest.param("3.4", marks=pytest.mark.needs("old-etcd"))
+
+
+@pytest.mark.needs("lock:etcd")
+@pytest.mark.parametrize("version", [OLD, "3.7"])
+def test_an_etcd_that_grants_a_lock_on_a_lease_that_has_ended_is_caught(tmp_path: Path, version: str) -> None:
+    """A client that waits longer than its lease lasts is let in by etcd 3.4, and refused by 3.7."""
+    etcd = f"etcd={find_old_etcd()}" if version == "3.4" else "etcd"
+    load = ("--clients", "3", "--duration", "9s", "--hold", "1500ms", "--recovery", "1s", "--least-sections", "1")
+    server = ("--server", etcd, "--nodes", "3", "--persistence", "aof-always", "--nemesis", "none", "--seed", "3")
+    code, verdict, said = judged(tmp_path, "--lock-command", command("etcd", "waiting_etcd.py"), *server, *load)
+    blamed = {(finding["kind"], finding["blame"]) for finding in verdict["findings"]}
+    assert (code, ("overlap", "lock") in blamed) == ((1, True) if version == "3.4" else (0, False)), said
 
 
 def command(name: str, program: Path | str) -> str:

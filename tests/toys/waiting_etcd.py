@@ -1,5 +1,5 @@
-"""A client of etcd's lock service alone: it waits until that says yes, renews its lease from then on, and believes what it
-is told. etcd before 3.5 says yes to a client whose lease has ended while it waited."""
+"""A client of etcd's lock service alone: it waits until that says yes, renews its lease from then on, and believes what
+it is told. etcd 3.4 says yes to a client whose lease has ended while it waited."""
 
 import contextlib
 import math
