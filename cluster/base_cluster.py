@@ -186,8 +186,9 @@ class BaseCluster(ABC, Generic[N]):
     def probe(self, links: Sequence[LinkKey], timeout_ms: float = 100) -> dict[LinkKey, ProbeResult]:
         by_probe: dict[ProbeLinks, dict[LinkKey, Address]] = {}
         for key in links:
-            address = self._links[key].address.behind(self.access.harness)
-            by_probe.setdefault(self._servers[key[1]].server.probe_links, {})[key] = address
+            server = self._servers[key[1]]
+            address = self._links[key].address.behind(server.address.login)
+            by_probe.setdefault(server.server.probe_links, {})[key] = address
         addresses = self._addresses()
         seen = at_once(partial(probe, targets, addresses, timeout_ms) for probe, targets in by_probe.items())
         return {key: result for results in seen for key, result in results.items()}

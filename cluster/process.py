@@ -27,6 +27,8 @@ class ProcessCluster(BaseCluster[ProcessNode]):
     """`cluster.base.Cluster` of processes."""
 
     name: ClassVar[str] = "process"
+    node_kind: ClassVar[type[ProcessNode]] = ProcessNode
+    """What the nodes are; the resource is always a process of the run."""
 
     def __init__(self, spec: ClusterSpec, state: StateFolder, log_dir: Path, wire: Path | None = None) -> None:
         self._folder = state.path / "process"
@@ -39,7 +41,8 @@ class ProcessCluster(BaseCluster[ProcessNode]):
         return self._network
 
     def _make_node(self, name: str) -> ProcessNode:
-        return ProcessNode(
+        kind = self.node_kind if name in self._spec.nodes else ProcessNode
+        return kind(
             name,
             self._spec.programs[name],
             self._folder / name,

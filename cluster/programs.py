@@ -39,6 +39,7 @@ class ServerProgram:
 
     `is_named`: the user named this very program. `image`: the container image that has it, at `path`; its version is
     known when it runs. None: an image is built from the program. `is_sentinel`: it runs as a sentinel of such servers.
+    `is_elsewhere`: it runs already, and is not ours; `path` means nothing then.
     """
 
     path: Path
@@ -47,11 +48,17 @@ class ServerProgram:
     is_named: bool = False
     image: str | None = None
     is_sentinel: bool = False
+    is_elsewhere: bool = False
 
     @property
     def server(self) -> Server:
-        """What it is when it runs. Raises InternalError for a sentinel of a server that has none."""
+        """What it is when it runs. Raises InternalError for a sentinel of a server that has none, and for a server that
+        cannot be elsewhere."""
         server = server_named(self.name)
+        if self.is_elsewhere:
+            if server.elsewhere is None:
+                raise InternalError(f"{self.name} cannot be elsewhere")
+            return server.elsewhere
         if not self.is_sentinel:
             return server
         if server.sentinel is None:
@@ -61,7 +68,7 @@ class ServerProgram:
     def facts(self) -> dict[str, object]:
         """Which program it is, for the record of a run. Raises BrokenEnvironmentError if it cannot be read."""
         which: dict[str, object] = {"name": self.name, "version": self.version, "is_named": self.is_named}
-        if self.image:
+        if self.image or self.is_elsewhere:
             return which
         return which | {"path": str(self.path), "sha256": _sha256(self.path, _identity(self.path))}
 

@@ -28,6 +28,7 @@ Ability = Literal[
     "files that can be damaged",
     "writes that can be refused",
     "members that talk to each other",
+    "nodes of the run's own",
 ]
 """What a fault may need of the nodes' server, in the words of an error message."""
 
@@ -184,7 +185,7 @@ class Server(Protocol):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The names of the program; the first one that is found is used."""
+        """The names of the program; the first one that is found is used. Empty if it is not the run that starts it."""
         ...
 
     @property
@@ -291,6 +292,12 @@ class Server(Protocol):
         ...
 
     @property
+    def elsewhere(self) -> Server | None:
+        """The same kind of server where it is not the run's own: what is left is about the run's keys alone. None: a run
+        cannot use one."""
+        ...
+
+    @property
     def data_files(self) -> DataFiles | None:
         """None: it is unknown where it keeps its keys, so its files cannot be damaged."""
         ...
@@ -336,5 +343,6 @@ def abilities(server: Server) -> frozenset[Ability]:
         "files that can be damaged": server.data_files,
         "writes that can be refused": server.write_errors,
         "members that talk to each other": server.group,
+        "nodes of the run's own": server.programs or None,
     }
     return frozenset(ability for ability, part in has.items() if part is not None)

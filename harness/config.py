@@ -50,7 +50,8 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     has a wall clock of its own, which can be set; a schedule with wrong clocks brings them unasked. `witness`: whether
     the nodes' keys are watched (`harness.run.witness`). `wire`: whether the proxy records what goes over the links
     (`harness.store.wire`). `least_faults` … `most_starved`: the floors below which too little of a run could be
-    judged (`harness.checkers.evidence`). `limits`: what decides the exit code beside the verdict.
+    judged (`harness.checkers.evidence`). `limits`: what decides the exit code beside the verdict. `nodes_at`: servers
+    that are not the run's own, without their passwords (`harness.run.lent_nodes`).
     """
 
     name: Annotated[
@@ -199,6 +200,32 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         ),
     ] = AUTO
     nodes: Annotated[int, Option("--nodes", "lock servers", "cluster", low=1, high=9)] = 5
+    nodes_at: Annotated[
+        str | None,
+        Option(
+            "--nodes-at",
+            "servers of your own as nodes, which only faults of links and clients touch: "
+            "redis://host:port or rediss://user:password@host:port, joined by commas (docs/your-servers.md)",
+            "cluster",
+            "URLS",
+            commands=("replay",),
+        ),
+    ] = None
+    nodes_ca: Annotated[
+        str | None,
+        Option(
+            "--nodes-ca",
+            "the authority of the certificates of rediss:// servers, in PEM",
+            "cluster",
+            "FILE",
+            shown_default="those of this machine",
+            commands=("replay",),
+        ),
+    ] = None
+    nodes_with_data: Annotated[
+        bool,
+        Option("--nodes-with-data", "let the servers of --nodes-at hold other keys", "cluster", commands=("replay",)),
+    ] = False
     server: Annotated[
         str,
         Option(

@@ -37,7 +37,7 @@ def _odd_ttl(rng: Random, config: RunConfig) -> Mapping[str, Any]:
 
 def _kept_data(rng: Random, config: RunConfig) -> Mapping[str, Any]:
     """Nodes keep their data: what a lock left behind outlives a kill."""
-    server = servers().get(config.server)
+    server = None if config.nodes_at is not None else servers().get(config.server)
     return {"persistence": "aof-always"} if server is not None and "aof-always" in server.policies else {}
 
 

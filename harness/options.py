@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from cluster.upstream import shown, upstreams_in
 from fencepost.command_line import Parser, add_options, values_of
 from fencepost.errors import UsageError
 from fencepost.extensions import VARIABLE, extension_folders
@@ -88,6 +89,8 @@ def config_from(arguments: RunArguments, given: Collection[str]) -> RunConfig:
     from harness.lock_choices import with_lock_choices
 
     config = RunConfig(**fields_of(arguments, RunConfig))
+    if config.nodes_at is not None:  # what is kept of a run has no passwords
+        config = msgspec.structs.replace(config, nodes_at=shown(upstreams_in(config.nodes_at, config.nodes_ca)))
     config.check()
     config = with_lock_choices(config, given)
     if arguments.restart_delay is not None:

@@ -17,6 +17,7 @@ from fencepost.text import listed, printable
 from harness.config import RunConfig
 from harness.options import replay_command
 from harness.report.progress import Progress
+from harness.run.lent_nodes import lending
 from harness.run.plan import Setup
 from harness.run.preimport import imported_meanwhile
 from harness.run.scheduled import Enough, Prepared, perform
@@ -85,7 +86,8 @@ def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolde
     say_what_is_missing(setup, out)
     if prepared.left_out:
         missing, server = listed(prepared.left_out), setup.spec.server.name
-        out.print(f"without the nemesis {missing}, which the server {server} cannot do", soft_wrap=True)
+        why = "would act on servers of yours" if prepared.lent else f"the server {server} cannot do"
+        out.print(f"without the nemesis {missing}, which {why}", soft_wrap=True)
     try:
         with Progress(out) as progress:
             record_run(prepared, folder, progress)
@@ -108,6 +110,7 @@ def record_run(prepared: Prepared, folder: RunFolder, progress: Display, enough:
         RunState.create(folder.path.name, site=prepared.setup.site) as state,
         recording(folder),
         imported_meanwhile(THE_JUDGE),
+        lending(prepared.setup.config, prepared.lent, state, folder.logs),
     ):
         perform(prepared, folder, state, progress, enough)
 
@@ -187,7 +190,9 @@ def say_what_is_missing(setup: Setup, out: Console) -> None:
     server, config, site = setup.spec.server, setup.config, setup.site
     if site.passed_over is not None:
         out.print(f"servers {backend_named(site.backend).words}, because {site.passed_over}", soft_wrap=True)
-    if config.witness == "on" and not setup.is_watched:
+    if config.nodes_at is not None:
+        out.print(f"{config.nodes_at}: faults of links and clients only; their keys are not watched", soft_wrap=True)
+    elif config.witness == "on" and not setup.is_watched:
         out.print(f"the nodes are not watched: {server.name} has no key events", soft_wrap=True)
     if site.no_sandbox is not None:
         out.print(f"no sandbox, because this machine refuses one ({site.no_sandbox})", soft_wrap=True)

@@ -207,6 +207,12 @@ class Fault(Protocol):
         ...
 
 
+def needed_of(fault: Fault) -> frozenset[Ability]:
+    """What it needs of the nodes' server, which must be the run's own for a fault that hits nodes."""
+    own: frozenset[Ability] = frozenset({"nodes of the run's own"} if fault.targets.nodes else ())
+    return fault.needs.server | own
+
+
 TARGET_FIELDS: Final = frozenset({"links", "nodes", "clients"})
 
 

@@ -14,7 +14,7 @@ checked against the run in which a saved plan is to be played.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -25,11 +25,11 @@ import msgspec
 
 from cluster.base import RESOURCE
 from cluster.persistence import Policy
-from cluster.server import Server, abilities
+from cluster.server import Ability, Server, abilities
 from fencepost.errors import UsageError
 from fencepost.files import read_json
 from fencepost.units import Duration, duration_text
-from nemesis.base import Fault, Topology, Turn
+from nemesis.base import Fault, Topology, Turn, needed_of
 from nemesis.node_down import LONGEST_LEASE, NodeDown
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import between, jittered, shuffled
@@ -40,6 +40,7 @@ __all__ = [
     "Planned",
     "Schedule",
     "check_server",
+    "check_spec",
     "decode_fault",
     "draw_schedule",
     "encode_fault",
@@ -55,6 +56,8 @@ SCHEMA_VERSION = 1
 _LONGEST_MS: Final = 2**40
 """No fault begins later or lasts longer: 34 years."""
 SEVERAL_TTLS: Final = 3
+_DRAWN: Final = 40
+"""So many faults show what a nemesis may draw."""
 _ONE_TTL: Final = Duration(1, in_ttls=True)
 GAP_MS = 300
 """The least time from the end of a fault to the next one of the same nemesis: healing and its proof take a while."""
@@ -223,13 +226,19 @@ def for_cluster(spec: Spec, server: Server, topology: Topology) -> Spec:
 
     def is_possible(chosen: Chosen) -> bool:
         try:
-            fault, _ = chosen.nemesis.draw(Random(0), topology, chosen.options)
+            needed = _needed_by(chosen, topology)
         except UsageError:  # a shape that so few nodes cannot have
             return False
-        return fault.needs.server <= able
+        return needed <= able
 
     lanes = [_fitted(lane, is_possible, topology) if len(lane.deck) > 1 else lane for lane in spec.lanes]
     return replace(spec, lanes=tuple(lane for lane in lanes if lane.deck))
+
+
+def _needed_by(chosen: Chosen, topology: Topology) -> frozenset[Ability]:
+    """What its faults may need of the nodes' server, seen by drawing some."""
+    draws = (chosen.nemesis.draw(Random(number), topology, chosen.options)[0] for number in range(_DRAWN))
+    return frozenset[Ability]().union(*map(needed_of, draws))
 
 
 def _fitted(lane: Lane, is_possible: Callable[[Chosen], bool], topology: Topology) -> Lane:
@@ -275,11 +284,27 @@ def check_server(schedule: Schedule, server: Server, policy: Policy) -> None:
                 f"the nemesis {planned.nemesis} damages what nodes keep: with --persistence none that is nothing; "
                 "choose another policy, like aof-always"
             )
-        if missing := sorted(needs.server - able):
+        if missing := needed_of(decode_fault(planned)) - able:
+            _check_ours(planned.nemesis, missing)
+            needs_what = " and ".join(sorted(missing))
             raise UsageError(
-                f"the nemesis {planned.nemesis} needs {' and '.join(missing)}, which the server {server.name} does not "
-                "have; choose another --nemesis or another --server"
+                f"the nemesis {planned.nemesis} needs {needs_what}, which the server {server.name} does not have; "
+                "choose another --nemesis or another --server"
             )
+
+
+def check_spec(spec: Spec, server: Server, topology: Topology) -> None:
+    """Raise UsageError if a nemesis that the user named may draw faults of nodes that are not the run's own."""
+    for chosen in (lane.deck[0] for lane in spec.lanes if len(lane.deck) == 1):
+        _check_ours(chosen.nemesis.name, _needed_by(chosen, topology) - abilities(server))
+
+
+def _check_ours(nemesis: str, missing: Collection[Ability]) -> None:
+    if "nodes of the run's own" in missing:
+        raise UsageError(
+            f"the nemesis {nemesis} may act on nodes themselves, and those of --nodes-at are yours: choose faults of "
+            "links and clients, like partition, latency, slice or pause:targets=clients"
+        )
 
 
 def load_schedule(path: Path, topology: Topology) -> Schedule:

@@ -247,6 +247,8 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
         ),
     ] = None
     loads: tuple[LoadPhase, ...] = ()
+    key_prefix: str = ""
+    """What the names of all keys begin with."""
 
     @property
     def all_loads(self) -> tuple[LoadPhase, ...]:
@@ -261,8 +263,9 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
         """The keys of all loads."""
         numbers = range(1, max(load.keys for load in self.all_loads) + 1)
         if self.key_names_are == "numbered":
-            return tuple(f"k{number}" for number in numbers)
-        return tuple("k1" if n == 1 else f"k1:{n // 2}" if n % 2 == 0 else f"k1{n // 2}" for n in numbers)
+            return tuple(f"{self.key_prefix}k{number}" for number in numbers)
+        names = ("k1" if n == 1 else f"k1:{n // 2}" if n % 2 == 0 else f"k1{n // 2}" for n in numbers)
+        return tuple(f"{self.key_prefix}{name}" for name in names)
 
     @property
     def stay_in_words(self) -> str:

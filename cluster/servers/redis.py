@@ -178,6 +178,12 @@ class RedisServer(BareServer):
             programs=self.programs,
         )
 
+    @property
+    def elsewhere(self) -> Server | None:
+        return LentRedis(
+            name=self.name, help=self.help, product=self.product, version_field=self.version_field, programs=()
+        )
+
     def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
         """Whether PING is answered with PONG; a server that is still loading its data answers with an error."""
         asked = (("PING",),) if pid is None else (("PING",), ("INFO", "server"))
@@ -211,6 +217,27 @@ class RedisServer(BareServer):
 
     def url(self, host: str, port: int, password: str | None = None) -> str:
         return f"redis://{host}:{port}/0" if password is None else f"redis://:{password}@{host}:{port}/0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LentRedis(RedisServer):
+    """A server that is not the run's own: it is not configured, stopped or asked for the keys of others. To watch keys
+    would take its configuration and MONITOR, which shows what all of its clients do."""
+
+    shut_down: ShutDown | None = None
+    read_clock: ReadClock | None = None
+    key_events: OpenKeyEvents | None = None
+    key_reader: OpenKeyReader | None = None
+    data_files: DataFiles | None = None
+    write_errors: WriteErrors | None = None
+    read_denials: ReadDenials | None = None
+
+    @property
+    def sentinel(self) -> Server | None:
+        return None
+
+    def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
+        return None
 
 
 _SENTINEL_FILE: Final = "sentinel.conf"
@@ -250,6 +277,10 @@ class RedisSentinel(RedisServer):
 
     @property
     def sentinel(self) -> Server | None:
+        return None
+
+    @property
+    def elsewhere(self) -> Server | None:
         return None
 
     def effective_config(self, address: Address, timeout_ms: float) -> Mapping[str, str]:

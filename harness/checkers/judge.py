@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from fencepost.errors import FencepostError, InternalError, UsageError
 from fencepost.memory import free_unused, spare_memory
 from harness.checkers import checkers, checkers_of
+from harness.checkers.lent_nodes import without_blame
 from harness.config import RunConfig
 from harness.figures import Cell
 from harness.history.recorded import Recorded
@@ -60,7 +61,8 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
     Raises InternalError, naming it, if a checker fails.
     """
     answers = _ask(run, questions)
-    findings = tuple(replace(finding, checker=name) for name, answer in answers.items() for finding in answer.findings)
+    found = [replace(finding, checker=name) for name, answer in answers.items() for finding in answer.findings]
+    findings = without_blame(found, run)
     cut_short = _cut_short(run)
     unknown = tuple(dict.fromkeys(reason for answer in answers.values() for reason in answer.unknown)) + cut_short
     word: Word = "valid"

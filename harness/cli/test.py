@@ -21,7 +21,7 @@ def _test(call: Call, out: Console) -> int:
         from harness.run.prepare import prepare, remove_leftovers
         from harness.session import make_run
 
-        prepared = prepare(config)
+        prepared = prepare(config, arguments.nodes_at)
         remove_leftovers(out)
         expects = arguments.expect == "violation"
         return make_run(

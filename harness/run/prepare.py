@@ -21,12 +21,14 @@ from fencepost.errors import UsageError
 from harness.checkers import check_checkers, check_measured
 from harness.config import RunConfig
 from harness.lock_choices import with_lock_choices
+from harness.run.lent_nodes import lent_program, with_lent_nodes
 from harness.run.limits import check_limits
 from harness.run.plan import Setup, topology_of
 from harness.run.scheduled import Prepared
 from nemesis.schedule import (
     Schedule,
     check_server,
+    check_spec,
     draw_schedule,
     for_cluster,
     left_out,
@@ -46,27 +48,30 @@ from workloads.registry import (
 )
 
 
-def prepare(config: RunConfig) -> Prepared:
-    """Check the rest of the configuration of a random run and find the programs. Raises UsageError or
-    BrokenEnvironmentError; nothing has been started by then."""
+def prepare(config: RunConfig, nodes_at: str | None = None) -> Prepared:
+    """Check the rest of the configuration of a random run and find the programs. `nodes_at`: as the user wrote it, with
+    passwords. Raises UsageError or BrokenEnvironmentError; nothing has been started by then."""
+    config, lent = with_lent_nodes(config, nodes_at)
     if config.replication == "manual":
         raise UsageError("--replication manual is for scripts, because nothing else promotes a replica; write sentinel")
     config = with_lock_choices(config)
     check_input(config)
     spec = parse_spec(config.nemesis)
     topology = topology_of(config)
+    program = lent_program(lent, with_data=config.nodes_with_data) if lent else find_server(config.server)
     missing: tuple[str, ...] = ()
     if config.schedule is not None:
         schedule = load_schedule(Path(config.schedule), topology)
         config = msgspec.structs.replace(config, nemesis=schedule.spec)
     else:
-        server = find_server(config.server).server
-        missing = left_out(spec, server, topology)
-        schedule = draw_schedule(for_cluster(spec, server, topology), config.seed, topology, config.duration_ms)
+        missing = left_out(spec, program.server, topology)
+        check_spec(spec, program.server, topology)
+        fitting = for_cluster(spec, program.server, topology)
+        schedule = draw_schedule(fitting, config.seed, topology, config.duration_ms)
     config = msgspec.structs.replace(config, clocks=config.clocks or needs_clocks(schedule))
-    setup = find_programs(_with_disks(config, schedule))
-    check_server(schedule, setup.spec.server.server, config.persistence)
-    return Prepared(setup, schedule, missing)
+    check_server(schedule, program.server, config.persistence)
+    setup = find_programs(_with_disks(config, schedule), program)
+    return Prepared(setup, schedule, missing, lent)
 
 
 def prepare_setup(config: RunConfig) -> Setup:
@@ -104,9 +109,10 @@ def check_input(config: RunConfig) -> None:
         check_asks_nobody(config.lock, config.lock_command)
 
 
-def find_programs(config: RunConfig) -> Setup:
-    """Find the programs, for any kind of run. Raises UsageError or BrokenEnvironmentError."""
-    server, resource_server = _find_servers(config)
+def find_programs(config: RunConfig, program: ServerProgram | None = None) -> Setup:
+    """Find the programs, for any kind of run. `program`: that of the nodes, if it is known. Raises UsageError or
+    BrokenEnvironmentError."""
+    server, resource_server = _find_servers(config, program or find_server(config.server))
     spec = ClusterSpec(
         server,
         resource_server,
@@ -127,9 +133,8 @@ def find_programs(config: RunConfig) -> Setup:
     return Setup(config, spec, site)
 
 
-def _find_servers(config: RunConfig) -> tuple[ServerProgram, ServerProgram]:
+def _find_servers(config: RunConfig, program: ServerProgram) -> tuple[ServerProgram, ServerProgram]:
     """The programs of the nodes and of the resource. Raises UsageError if one cannot do what the run asks of it."""
-    program = find_server(config.server)
     _check_speaks(config, program.server)
     if config.persistence not in program.server.policies:
         raise UsageError(

@@ -228,6 +228,11 @@ class ActiveRun:
                 raise RemovedError(seen.part)
             if seen.how == "down" and seen.part in _NEEDED:
                 raise BrokenEnvironmentError(f"{_NEEDED[seen.part]} ended while the run was on; see the run's logs/")
+            if seen.how == "down" and self.config.nodes_at is not None and seen.part in self.config.node_names:
+                raise BrokenEnvironmentError(
+                    f"{seen.part} was restarted, got another role or evicted keys while the run was on: what a lock "
+                    "lost there is not its own doing"
+                )
 
     def _failing(self) -> tuple[str, ...]:
         return () if self._timeline is None else self._faults.failing

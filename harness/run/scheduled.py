@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from cluster.lifetime import StateFolder
+from cluster.upstream import Upstream
 from harness.run.job import ScheduledJob
 from harness.run.plan import Setup
 from harness.run.sandbox_parent import play_inside
@@ -29,11 +30,13 @@ Enough = Callable[[], bool]
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """Everything that was decided and checked before anything is started. `left_out`: the nemeses that a mix goes
-    without, because the nodes' server cannot do what they need."""
+    without, because the nodes' server cannot do what they need. `lent`: the servers of `--nodes-at`, with the
+    passwords that only the command outside of the sandbox knows."""
 
     setup: Setup
     schedule: Schedule
     left_out: tuple[str, ...] = ()
+    lent: tuple[Upstream, ...] = ()
 
 
 def perform(

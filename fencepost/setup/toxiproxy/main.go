@@ -23,13 +23,20 @@ const upstream = "github.com/Shopify/toxiproxy/v2"
 func main() {
 	socket := flag.String("socket", "toxiproxy.sock", "where the HTTP interface listens; the file must not exist yet")
 	version := flag.Bool("version", false, "print the version of Toxiproxy and end")
+	control := flag.String("relay", "", "instead: relay to the servers that stdin names; the Unix socket for their listeners")
 	flag.Parse()
 	toxiproxy.Version = upstreamVersion()
 	if *version {
 		fmt.Printf("fencepost-toxiproxy version %s\n", toxiproxy.Version)
 		return
 	}
-	if err := serve(*socket); err != nil {
+	err := error(nil)
+	if *control != "" {
+		err = relay(*control)
+	} else {
+		err = serve(*socket)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
