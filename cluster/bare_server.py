@@ -63,6 +63,10 @@ class BareServer:
     def sentinel(self) -> Server | None:
         return None
 
+    @property
+    def elsewhere(self) -> Server | None:
+        return None
+
     def files(self, place: Place) -> Mapping[str, bytes]:
         del place
         return {}

@@ -293,8 +293,8 @@ class Server(Protocol):
 
     @property
     def elsewhere(self) -> Server | None:
-        """The same kind of server where it is not the run's own: what is left is about the run's keys alone. None: a run
-        cannot use one."""
+        """The same kind of server where it is not the run's own: it can do what is about the run's keys alone. None: a
+        run cannot use one."""
         ...
 
     @property

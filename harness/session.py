@@ -28,6 +28,7 @@ from harness.verdict import EXIT_CODES, Verdict
 
 if TYPE_CHECKING:
     from harness.explain.explanation import Explained
+    from harness.explain.space_time import Album
     from harness.history.recorded import Recorded
 
 THE_JUDGE: Final = (
@@ -86,8 +87,10 @@ def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolde
     say_what_is_missing(setup, out)
     if prepared.left_out:
         missing, server = listed(prepared.left_out), setup.spec.server.name
-        why = "would act on servers of yours" if prepared.lent else f"the server {server} cannot do"
-        out.print(f"without the nemesis {missing}, which {why}", soft_wrap=True)
+        line = f"without the nemesis {missing}, which the server {server} cannot do"
+        if prepared.lent:
+            line = f"without faults of nodes, which are yours (of {missing})"
+        out.print(line, soft_wrap=True)
     try:
         with Progress(out) as progress:
             record_run(prepared, folder, progress)
@@ -117,13 +120,15 @@ def record_run(prepared: Prepared, folder: RunFolder, progress: Display, enough:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A judged run folder. `replay`: the command that makes the run again."""
+    """A judged run folder. `replay`: the command that makes the run again. `album`: its
+    diagrams."""
 
     recorded: Recorded
     verdict: Verdict
     environment: dict[str, Any]
     replay: str
-    explained: tuple[Explained, ...] = ()
+    explained: tuple[Explained, ...]
+    album: Album
 
 
 def judge_and_draw(folder: RunFolder) -> Judged:
@@ -144,7 +149,7 @@ def judge_and_draw(folder: RunFolder) -> Judged:
     folder.write_verdict(verdict)
     page, album = folder.path / "report.html", Album(recorded, folder)
     write_page(recorded, verdict, environment, page, replay=replay, explained=explained, album=album)
-    return Judged(recorded, verdict, environment, replay, explained)
+    return Judged(recorded, verdict, environment, replay, explained, album)
 
 
 def report_run(
@@ -169,7 +174,8 @@ def report_run(
     out.print(summary, crop=False)  # paths stay whole
     if json is not None:
         config = judged.recorded.config
-        write_result(json, result_of(config, judged.verdict, folder.path, judged.replay, judged.explained))
+        told = result_of(config, judged.verdict, folder.path, judged.replay, judged.explained, judged.album)
+        write_result(json, told)
     return exit_code(judged.verdict, expect_violation=expect_violation)
 
 

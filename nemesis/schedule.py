@@ -14,6 +14,7 @@ checked against the run in which a saved plan is to be played.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from itertools import count
@@ -269,9 +270,12 @@ def _leaves_majority(fault: Fault, topology: Topology) -> bool:
 
 
 def left_out(spec: Spec, server: Server, topology: Topology) -> tuple[str, ...]:
-    """The names of the nemeses that `for_cluster` leaves out."""
-    played = {chosen.nemesis.name for chosen in for_cluster(spec, server, topology).chosen}
-    return tuple(sorted({chosen.nemesis.name for chosen in spec.chosen} - played))
+    """The names of the nemeses that `for_cluster` leaves out; where nodes are not the run's own, also of those that it
+    leaves out in part."""
+    played = Counter(chosen.nemesis.name for chosen in for_cluster(spec, server, topology).chosen)
+    wanted = Counter(chosen.nemesis.name for chosen in spec.chosen)
+    is_own = "nodes of the run's own" in abilities(server)
+    return tuple(sorted(name for name, times in wanted.items() if played[name] < (1 if is_own else times)))
 
 
 def check_server(schedule: Schedule, server: Server, policy: Policy) -> None:

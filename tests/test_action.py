@@ -52,7 +52,7 @@ SILENT = ({}, 255)
 
 
 def act(folder: Path, answers: dict[str, Any], **inputs: str) -> tuple[int, str, str, str]:
-    """Exit code, summary, output, stderr."""
+    """Exit code, summary, output, stderr; what it says on stdout is left in a file."""
     (folder / "fake.py").write_text(FAKE)
     defaults = {"LOCK_COMMAND": "node lock.mjs", "NEMESIS": "partition", "SEEDS": " ".join(answers), "DURATION": "5s"}
     environment = {f"INPUT_{name}": value for name, value in (defaults | inputs).items()} | {
@@ -70,6 +70,7 @@ def act(folder: Path, answers: dict[str, Any], **inputs: str) -> tuple[int, str,
         text=True,
         timeout=60,
     )
+    (folder / "stdout").write_text(done.stdout)
     written = [folder / "summary.md", folder / "output"]
     return done.returncode, *(path.read_text() if path.exists() else "" for path in written), done.stderr
 
@@ -107,6 +108,21 @@ def test_the_summary_tells_the_story_of_a_violation_and_how_to_see_it_again(tmp_
     assert "c3 and c7 met." in summary
     assert "fencepost replay 20261231T235959Z-mine-7" in summary
     assert "Seed 8" not in summary
+
+
+def test_the_summary_shows_the_diagram_of_a_violation(tmp_path: Path) -> None:
+    told, code = VIOLATION
+    _, summary, _, _ = act(tmp_path, {"7": (told | {"diagram": "c3  c7 | n1\n █ ──▶ `x`"}, code)})
+    assert "```\nc3  c7 | n1\n █ ──▶ `x`\n```\n" in summary
+
+
+def test_runs_that_are_not_valid_annotate_the_pull_request(tmp_path: Path) -> None:
+    act(tmp_path, {"7": (result("violation", "100 % of it: bad\n::set-output name=x::y"), 1), "8": VALID, "9": SILENT})
+    commands = [line for line in (tmp_path / "stdout").read_text().splitlines() if line.startswith("::")]
+    assert commands == [
+        "::error title=fencepost%3A violation%2C seed 7::100 %25 of it: bad%0A::set-output name=x::y",
+        "::error title=fencepost%3A failed%2C seed 9::fencepost ended without a result; see the job's log",
+    ]
 
 
 def test_what_a_lock_says_is_no_markup(tmp_path: Path) -> None:

@@ -68,6 +68,8 @@ def main() -> int:
         print("fencepost: the input `seeds` names no number", file=sys.stderr)
         return _BAD_INPUT
     worst = min(runs, key=lambda run: _WORST_FIRST.index(run.verdict))
+    for run in runs:
+        annotate(run)
     _append("GITHUB_STEP_SUMMARY", summary(runs))
     _append("GITHUB_OUTPUT", [f"verdict={worst.verdict}"])
     return worst.code
@@ -106,12 +108,26 @@ def summary(runs: Sequence[Made]) -> list[str]:
         if run.verdict in ("valid", "failed"):
             continue
         lines += [f"#### Seed {escaped(run.seed)}", "", *[f"{escaped(line)}\n" for line in run.story.splitlines()]]
+        if diagram := run.result.get("diagram"):
+            lines += [*block(str(diagram)), ""]
         lines += [
             "The job's artifact has the folder of the run: `report.html` in it is the picture. To make it again:",
             "",
         ]
         lines += [*block(f"fencepost replay {shlex.quote(Path(run.result['folder']).name)}"), ""]
     return lines
+
+
+def annotate(run: Made) -> None:
+    """Tell the story of a run that is not valid at the job's check, and so in the pull request: a workflow command of
+    GitHub's, on stdout."""
+    if run.verdict != "valid":
+        title = _in_command(f"fencepost: {run.verdict}, seed {run.seed}").replace(":", "%3A").replace(",", "%2C")
+        print(f"::error title={title}::{_in_command(run.story)}", flush=True)
+
+
+def _in_command(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _first_line(text: str) -> str:

@@ -141,7 +141,7 @@ class _Orphan:
 def check(run: Recorded) -> Answer:
     watched, owners = run.watched, run.owners
     if watched is None or owners is None:
-        asked = run.config.witness == "on"
+        asked = run.config.witness == "on" and run.config.nodes_at is None
         return Answer(Figures(watched=False, asked=asked, no_key_events=run.unwatchable))
     orphans = _orphans(run, owners)
     everywhere = _on_node(orphans, 0)

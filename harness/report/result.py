@@ -11,7 +11,9 @@ import msgspec
 from harness.checkers.consequences import one_by_one
 from harness.config import RunConfig
 from harness.explain.explanation import Explained, clearest_of
+from harness.explain.space_time import Album
 from harness.report.result_file import RESULT_SCHEMA
+from harness.report.space_time_text import text_picture
 from harness.report.wording import headline, outcomes, promises
 from harness.verdict import Blame, Conclusion, Finding, Outcome, Verdict, Word, hidden, ordered
 
@@ -45,7 +47,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     each that was judged came out; `kept`: the same in a line. `story`: the verdict in words, the promises, the limits,
     and how the first cause came about, a line each. `unknown`: why the run cannot be called valid. `hides`: what breaks
     a promise and does not decide (`harness.verdict.hidden`). `page`: the picture of the run. `replay`: the command that
-    makes it again."""
+    makes it again. `diagram`: the space-time diagram of the first cause, as text; empty if there is none."""
 
     schema: int = RESULT_SCHEMA
     verdict: Word
@@ -64,10 +66,16 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     page: str
     replay: str
+    diagram: str = ""
 
 
 def result_of(
-    config: RunConfig, verdict: Verdict, folder: Path, replay: str, explained: Sequence[Explained] = ()
+    config: RunConfig,
+    verdict: Verdict,
+    folder: Path,
+    replay: str,
+    explained: Sequence[Explained] = (),
+    album: Album | None = None,
 ) -> Result:
     """The result of a judged run; findings that break what was required come first."""
     findings = tuple(_found(finding, verdict, explained) for finding in ordered(verdict))
@@ -94,6 +102,7 @@ def result_of(
         folder=str(folder.absolute()),
         page=str(folder.absolute() / "report.html"),
         replay=replay,
+        diagram=_diagram(causes[0].finding, explained, album) if causes and album else "",
     )
 
 
@@ -108,6 +117,12 @@ def _found(finding: Finding, verdict: Verdict, explained: Sequence[Explained]) -
         first_ms=finding.at_ms,
         why=_why(finding, explained),
     )
+
+
+def _diagram(finding: Finding, explained: Sequence[Explained], album: Album) -> str:
+    told = clearest_of(finding, explained)
+    picture = album.picture(told) if told else None
+    return "\n".join(text_picture(picture)) if picture else ""
 
 
 def _why(finding: Finding, explained: Sequence[Explained]) -> str:

@@ -169,13 +169,11 @@ def _read_watched(folder: RunFolder) -> Watched | None:
 
 
 def _unwatchable(environment: Mapping[str, Any]) -> str | None:
-    """The nodes' server if it has no key events; older runs do not say, and theirs had them."""
+    """The name of the nodes' server if it has no key events; older runs do not say, and theirs had them."""
     cluster = environment.get("cluster")
     if not isinstance(cluster, Mapping) or cluster.get("key_events", True):
         return None
     server = cluster.get("server")
-    if cluster.get("backend") == "elsewhere":
-        return "a server of yours"
     return str(server.get("name")) if isinstance(server, Mapping) else None
 
 

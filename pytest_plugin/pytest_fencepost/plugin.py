@@ -73,6 +73,8 @@ def pytest_runtest_makereport(
         said = str(report.longrepr)
         told_of = [_told(run, said, is_kept=seeds.folder is not None) for run in made.runs if not run.valid]
         report.sections += [(_SECTION, text) for text in told_of]
+        pages = [_page(run) for run in made.runs if not run.valid]
+        report.extras = [*getattr(report, "extras", []), *pages]  # type: ignore[attr-defined]  # of pytest-html
     return report
 
 
@@ -124,10 +126,18 @@ def _told(run: Run, said: str, *, is_kept: bool) -> str:
     lines = [] if _first_line(run.story) in said else [run.story]
     if run.verdict == "unknown":
         lines.append("This run says nothing about the lock, neither good nor bad.")
+    if run.diagram:
+        lines += ["", *run.diagram.splitlines(), ""]
     lines += [f"picture  {run.picture}", f"replay   {run.replay}"]
     if is_kept:
         lines.append(f"seed     {run.seed}, tried first the next time")
     return "\n".join(lines)
+
+
+def _page(run: Run) -> dict[str, object]:
+    """A link as pytest-html has them (`pytest_html.extras.url`)."""
+    link = {"name": f"fencepost seed {run.seed}", "format_type": "url", "content": run.picture.absolute().as_uri()}
+    return {**link, "mime_type": None, "extension": None}
 
 
 def _first_line(text: str) -> str:

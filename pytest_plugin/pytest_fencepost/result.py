@@ -46,7 +46,8 @@ class Run:
     broken, undecided or unknown), whether or not it was required; `kept`: the same in a line. `story`: the verdict in
     words, and how the first cause came about. `unknown`: why it cannot be called valid. `hides`: what else was found,
     such as lost updates, that breaks a promise that was not required. `folder`: everything that was recorded.
-    `picture`: a page to open in a browser. `replay`: a command that makes the run again."""
+    `picture`: a page to open in a browser. `replay`: a command that makes the run again. `diagram`: of
+    the first cause, clients and nodes as lines and requests as arrows; empty if there is none."""
 
     verdict: str
     conclusion: str
@@ -64,6 +65,7 @@ class Run:
     replay: str
     hides: tuple[str, ...] = ()
     limits: tuple[Limit, ...] = ()
+    diagram: str = ""
 
     @property
     def valid(self) -> bool:
@@ -90,4 +92,5 @@ def run_from(told: Mapping[str, Any]) -> Run:
         ),
         folder=Path(told["folder"]),
         picture=Path(told["page"]),
+        diagram=told.get("diagram", ""),
     )

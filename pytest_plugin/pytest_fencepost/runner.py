@@ -64,6 +64,7 @@ class Fencepost:
             "verdict": run.verdict,
             "seed": run.seed,
             "folder": run.folder,
+            "page": run.picture,
             "replay": run.replay,
             "kept": run.kept,
             "story": run.story,

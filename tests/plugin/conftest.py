@@ -30,6 +30,7 @@ STORIES = {
     "violation": "VIOLATION — the lock is to blame: 3 pairs of clients were inside at the same time\nc3 and c7 met.",
     "unknown": "UNKNOWN — nobody acquired the lock",
 }
+DIAGRAM = "          c3  c7        n1\n  2.31 s  │   ├── SET ──▶█"
 LOST = "24 of 137 acknowledged updates were lost"
 
 
@@ -58,6 +59,7 @@ class Fake:
                 "replay": "fencepost test --schedule schedule.json",
                 "a field of a later version": 1,
             }
+            | ({"diagram": DIAGRAM} if verdict == "violation" else {})
         )
 
     def answers(self, result: Mapping[str, object]) -> None:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.plugin.conftest import LOST, PLUGIN, STORIES, Fake
+from tests.plugin.conftest import DIAGRAM, LOST, PLUGIN, STORIES, Fake
 
 pytest_plugins = "pytester"
 
@@ -59,6 +59,9 @@ def test_a_violation_fails_with_its_story_the_picture_and_the_replay_and_keeps_t
             f"E*{STORIES['violation'].splitlines()[0]}",
             "E*c3 and c7 met.",
             "*- fencepost -*",
+            "",
+            *DIAGRAM.splitlines(),
+            "",
             f"picture  {run}/report.html",
             "replay   fencepost test --schedule schedule.json",
             "seed     4711, tried first the next time",
@@ -255,6 +258,23 @@ def test_junit_reports_have_the_runs_as_properties(fake: Fake) -> None:
     assert told["fencepost_seed"] == "4711"
     assert told["fencepost_folder"] == str(fake.runs[0])
     assert told["fencepost_replay"] == "fencepost test --schedule schedule.json"
+    assert told["fencepost_page"] == f"{fake.runs[0]}/report.html"
+
+
+SAYS_EXTRAS = """
+def pytest_runtest_logreport(report):
+    for extra in getattr(report, "extras", []):
+        print("EXTRA", extra["name"], extra["format_type"], extra["content"])
+"""
+
+
+def test_a_report_of_pytest_html_links_to_the_page_of_a_failed_test(fake: Fake) -> None:
+    fake.pytester.makeconftest(SAYS_EXTRAS)
+    fake.judges("violation")
+    told = str(fake.test(ASSERTS, "-s").stdout)
+    assert f"EXTRA fencepost seed 4711 url file://{fake.runs[0]}/report.html" in told
+    fake.judges("valid")
+    assert "EXTRA" not in str(fake.test(ASSERTS, "-s").stdout)
 
 
 def test_workers_of_xdist_report_as_one_does(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
