@@ -35,21 +35,10 @@ class Known(NamedTuple):
 
 
 class Conversation:
-    """A blocking connection. Raises OSError."""
+    """A blocking connection, which is made. Methods raise OSError."""
 
-    def __init__(self, server: Upstream) -> None:
-        context = None
-        if server.tls:
-            context = ssl.create_default_context()
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
-            if server.ca is not None:
-                context.load_verify_locations(cadata=server.certificates)
-        plain = socket.create_connection(server[:2], _ANSWERS_WITHIN_S)
-        try:
-            self._socket = plain if context is None else context.wrap_socket(plain, server_hostname=server.host)
-        except BaseException:
-            plain.close()
-            raise
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
         self._reader = hiredis.Reader(encoding="utf-8", errors="replace", notEnoughData=Ellipsis)
 
     def ask(self, *words: str | int) -> object:
@@ -65,19 +54,42 @@ class Conversation:
         self._socket.close()
 
 
+def _context(server: Upstream) -> ssl.SSLContext | None:
+    """Raises UsageError if there is no authority in its file."""
+    if not server.tls:
+        return None
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if server.ca is not None:
+        try:
+            context.load_verify_locations(cadata=server.certificates)
+        except ssl.SSLError:
+            raise UsageError(f"--nodes-ca {server.ca}: there is no certificate in it; name a file in PEM") from None
+    return context
+
+
+def _over_tls(server: Upstream, context: ssl.SSLContext, plain: socket.socket) -> socket.socket:
+    try:
+        return context.wrap_socket(plain, server_hostname=server.host)
+    except ssl.SSLCertVerificationError as error:
+        plain.close()
+        hint = "" if server.ca else "; name the authority's file with --nodes-ca"
+        raise _refused(server, f"its certificate is not trusted ({error.verify_message}){hint}") from None
+    except OSError as error:
+        plain.close()
+        why = f"it does not speak TLS there ({_reason(error)}); a server without TLS is a redis:// URL"
+        raise _refused(server, why) from None
+
+
 @contextmanager
 def talking_to(server: Upstream) -> Iterator[Conversation]:
     """A connection that is logged in. Raises UsageError if there is none to be had."""
+    context = _context(server)
     try:
-        conversation = Conversation(server)
-    except ssl.SSLCertVerificationError as error:
-        hint = "" if server.ca else "; name the authority's file with --nodes-ca"
-        raise _refused(server, f"its certificate is not trusted ({error.verify_message}){hint}") from None
-    except (ssl.SSLError, ConnectionResetError) as error:
-        kind = "TLS" if server.tls else "Redis's protocol"
-        raise _refused(server, f"it does not speak {kind} there ({_reason(error)})") from None
+        connection = socket.create_connection(server[:2], _ANSWERS_WITHIN_S)
     except OSError as error:
-        raise _refused(server, f"it cannot be reached ({_reason(error)})") from None
+        raise _refused(server, f"it cannot be reached ({_reason(error)}); check host and port") from None
+    conversation = Conversation(connection if context is None else _over_tls(server, context, connection))
     try:
         if server.login is not None and isinstance(reply := conversation.ask("AUTH", *server.login), Exception):
             raise _refused(server, f"it refuses the login ({_first_words(reply)})")
@@ -209,6 +221,8 @@ def _refused(server: Upstream, why: str) -> UsageError:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {_ANSWERS_WITHIN_S:g} s"
     if isinstance(error, ssl.SSLError) and error.reason:
         return error.reason.lower().replace("_", " ")
     return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__)

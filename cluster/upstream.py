@@ -50,7 +50,10 @@ class Upstream(NamedTuple):
     @property
     def certificates(self) -> str:
         """The text of `ca`; empty without one. Raises UsageError if it cannot be read."""
-        return "" if self.ca is None else read_document(Path(self.ca)).decode(errors="replace")
+        try:
+            return "" if self.ca is None else read_document(Path(self.ca)).decode(errors="replace")
+        except UsageError as error:
+            raise UsageError(f"--nodes-ca {error}") from None
 
     def number(self) -> tuple[str, int]:
         """Where it is, by number. Raises UsageError if its name is not known."""

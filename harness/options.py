@@ -31,12 +31,21 @@ Expected = Annotated[
 JsonFile = Annotated[
     Path | None,
     Option(
-        "--json", "also write the result to this file, for programs (docs/result.md)", "the result", "FILE", commands=()
+        "--json",
+        "also write the result to this file, for programs (docs/result.md); - is standard output, and all else goes to "
+        "standard error",
+        "the result",
+        "FILE",
+        commands=(),
     ),
 ]
 
 
-Verbose = Annotated[bool, Option("-v", "all figures and findings: more than 25 lines", "the result", commands=())]
+Verbose = Annotated[
+    bool,
+    Option("-v", "all figures and findings: more than 25 lines", "the result", instead_of="quiet", commands=()),
+]
+Quiet = Annotated[bool, Option("--quiet", "only the verdict, and where the run is", "the result", commands=())]
 
 
 class RunArguments(RunConfig, frozen=True, kw_only=True):
@@ -56,6 +65,7 @@ class RunArguments(RunConfig, frozen=True, kw_only=True):
     expect: Expected = "valid"
     results: Results = RESULTS
     json: JsonFile = None
+    quiet: Quiet = False
     verbose: Verbose = False
 
 

@@ -17,6 +17,7 @@ from fencepost.text import listed, printable
 from harness.config import RunConfig
 from harness.options import replay_command
 from harness.report.progress import Progress
+from harness.report.terminal import Terminal
 from harness.run.lent_nodes import lending
 from harness.run.plan import Setup
 from harness.run.preimport import imported_meanwhile
@@ -52,16 +53,18 @@ def make_run(
     out: Console,
     json: Path | None = None,
     verbose: bool = False,
+    quiet: bool = False,
 ) -> int:
-    """Make a run, judge it and show the result, which is also written to `json`; returns the exit code. Raises
-    FencepostError if the run was aborted; its folder keeps what was recorded until then."""
-    folder = record_and_show(prepared, results, out)
+    """Make a run, judge it and show the result, which is also written to `json`; returns the exit code. `quiet`: the
+    verdict alone is shown. Raises FencepostError if the run was aborted; its folder keeps what was recorded until
+    then."""
+    folder = record_and_show(prepared, results, Terminal(quiet=True) if quiet else out)
     if _never_began(folder):
         out.print(_NEVER_BEGAN)
         if json is not None:
             _write_unjudged(json, prepared.setup.config, folder)
         return EXIT_CODES["unknown"]
-    return report_run(folder, expect_violation=expect_violation, out=out, json=json, verbose=verbose)
+    return report_run(folder, expect_violation=expect_violation, out=out, json=json, verbose=verbose, quiet=quiet)
 
 
 def _never_began(folder: RunFolder) -> bool:
@@ -153,24 +156,34 @@ def judge_and_draw(folder: RunFolder) -> Judged:
 
 
 def report_run(
-    folder: RunFolder, *, expect_violation: bool, out: Console, json: Path | None = None, verbose: bool = False
+    folder: RunFolder,
+    *,
+    expect_violation: bool,
+    out: Console,
+    json: Path | None = None,
+    verbose: bool = False,
+    quiet: bool = False,
 ) -> int:
-    """Judge a run folder, write its page, print the summary, and write the result to `json`; returns the exit code."""
+    """Judge a run folder, write its page, print the summary (`quiet`: the verdict alone), and write the result to
+    `json`; returns the exit code."""
     from harness.checkers.judge import exit_code
     from harness.report.result import result_of
     from harness.report.result_file import write_result
-    from harness.report.summary import render_summary
+    from harness.report.summary import render_summary, render_verdict
 
     judged = judge_and_draw(folder)
-    summary = render_summary(
-        judged.recorded,
-        judged.verdict,
-        folder.path,
-        judged.replay,
-        judged.environment,
-        explained=judged.explained,
-        everything=verbose,
-    )
+    if quiet:
+        summary = render_verdict(judged.verdict, folder.path, judged.explained)
+    else:
+        summary = render_summary(
+            judged.recorded,
+            judged.verdict,
+            folder.path,
+            judged.replay,
+            judged.environment,
+            explained=judged.explained,
+            everything=verbose,
+        )
     out.print(summary, crop=False)  # paths stay whole
     if json is not None:
         config = judged.recorded.config

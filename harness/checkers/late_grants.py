@@ -52,7 +52,7 @@ class Figures(CheckerFigures, frozen=True):
     def rows(self) -> Iterator[Row]:
         if self.late:
             grants = out_of(self.late, self.grants, "grant", "grants")
-            yield Row("late grant", f"{grants} came after the lease had expired", order=62)
+            yield Row("late", f"{grants} came after the lease had expired", order=62)
 
 
 class _Late(NamedTuple):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from harness.cli.command import ARecordedRun, Call, Command
 from harness.config import RESULTS
-from harness.options import Expected, JsonFile, Verbose
+from harness.options import Expected, JsonFile, Quiet, Verbose
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,11 +19,13 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     run: ARecordedRun = RESULTS / "latest"
     expect: Expected = "valid"
     json: JsonFile = None
+    quiet: Quiet = False
     verbose: Verbose = False
 
 
 def _analyze(call: Call, out: Console) -> int:
-    from harness.report.result_file import errors_written
+    from harness.report.result_file import STANDARD_OUTPUT, errors_written
+    from harness.report.terminal import Terminal
     from harness.session import report_run
     from harness.store.run_folder import RunFolder
 
@@ -30,7 +33,14 @@ def _analyze(call: Call, out: Console) -> int:
     with errors_written(arguments.json):
         folder = RunFolder.open(arguments.run)
         expects = arguments.expect == "violation"
-        return report_run(folder, expect_violation=expects, out=out, json=arguments.json, verbose=arguments.verbose)
+        return report_run(
+            folder,
+            expect_violation=expects,
+            out=Terminal(sys.stderr) if arguments.json == STANDARD_OUTPUT else out,
+            json=arguments.json,
+            verbose=arguments.verbose,
+            quiet=arguments.quiet,
+        )
 
 
 COMMAND = Command(

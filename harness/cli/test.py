@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from harness.cli.command import Call, Command
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def _test(call: Call, out: Console) -> int:
-    from harness.report.result_file import errors_written
+    from harness.report.result_file import STANDARD_OUTPUT, errors_written
+    from harness.report.terminal import Terminal
 
     arguments: RunArguments = call.arguments
     with errors_written(arguments.json):
@@ -22,7 +24,9 @@ def _test(call: Call, out: Console) -> int:
         from harness.session import make_run
 
         prepared = prepare(config, arguments.nodes_at)
-        remove_leftovers(out)
+        if arguments.json == STANDARD_OUTPUT:
+            out = Terminal(sys.stderr)
+        remove_leftovers(Terminal(quiet=True) if arguments.quiet else out)
         expects = arguments.expect == "violation"
         return make_run(
             prepared,
@@ -31,6 +35,7 @@ def _test(call: Call, out: Console) -> int:
             out=out,
             json=arguments.json,
             verbose=arguments.verbose,
+            quiet=arguments.quiet,
         )
 
 

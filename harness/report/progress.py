@@ -1,5 +1,4 @@
-"""Live progress while a run works: a bar and the active faults on a terminal, a plain line every few seconds
-elsewhere."""
+"""Live progress while a run works: one line on a terminal, which is redrawn, and a line every ten seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
@@ -22,38 +21,31 @@ from harness.run.snapshot import Snapshot
 
 _RATE_WINDOW_S: Final = 2.0
 _FAULTS_SHOWN: Final = 6
+_FAULTS_IN_VIEW: Final = 1
+_BAR: Final = 8
 _FAULT_WIDTH: Final = 100
 """Of a plain line, for each fault: with many clients one fault may name hundreds of links."""
 
 
 def live_view(now: Snapshot, ops_per_s: float, heading: str = "") -> RenderableType:
-    """What a terminal shows."""
+    """What a terminal shows: one line, which is cut at its right end. `heading`: which run of many this is."""
     share = min(now.elapsed_s / now.total_s, 1.0) if now.total_s > 0 else 0.0
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(no_wrap=True, width=32)
-    grid.add_column(no_wrap=True)
-    grid.add_row(
-        Text(printable(now.phase), style="bold"),
-        ProgressBar(total=1.0, completed=share, width=32),
-        f"{now.elapsed_s:.0f} of {now.total_s:.0f} s",
-    )
-    above = [Text(heading, no_wrap=True, overflow="ellipsis")] if heading else []
-    lines: list[RenderableType] = [
-        *above,
-        grid,
-        Text("  " + _counts(now, ops_per_s), no_wrap=True, overflow="ellipsis"),
+    texts = [
+        *filter(None, [heading]),
+        f"{printable(now.phase)} {now.elapsed_s:.0f} of {now.total_s:.0f} s",
+        plural(now.sections, "section"),
+        f"{ops_per_s:,.0f} ops/s",
     ]
-    lines += [
-        Text(f"  fault   {printable(fault)}", style="yellow", no_wrap=True, overflow="ellipsis")
-        for fault in now.active_faults[:_FAULTS_SHOWN]
-    ]
-    hidden = len(now.active_faults) - _FAULTS_SHOWN
-    if hidden > 0:
-        lines.append(Text(f"          and {hidden} more", style="yellow"))
-    if not now.active_faults:
-        lines.append(Text("  no fault right now", style="dim"))
-    return Group(*lines)
+    faults = "; ".join(map(printable, now.active_faults[:_FAULTS_IN_VIEW])) or "no fault"
+    if (hidden := len(now.active_faults) - _FAULTS_IN_VIEW) > 0:
+        faults = f"{hidden} more and {faults}"
+    line = Text(" · ".join(texts), no_wrap=True, overflow="ellipsis")
+    line.append(f" · {faults}", style="yellow" if now.active_faults else "dim")
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True, width=_BAR)
+    grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid.add_row(ProgressBar(total=1.0, completed=share, width=_BAR), line)
+    return grid
 
 
 def plain_line(now: Snapshot, ops_per_s: float) -> str:
@@ -88,7 +80,7 @@ class Progress:
         console: Console | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
-        plain_interval_s: float = 5.0,
+        plain_interval_s: float = 10.0,
         heading: str = "",
     ) -> None:
         self._console = console or Terminal(sys.stderr)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rich import box
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.panel import Panel
 from rich.table import Table
 
@@ -64,6 +64,13 @@ def render_summary(
         ),
         everything,
     )
+
+
+def render_verdict(verdict: Verdict, folder: Path, explained: Sequence[Explained]) -> RenderableType:
+    """The verdict in one line, and the folder in another."""
+    word, says = headline(verdict, explained)
+    line = Text.assemble((word, _STYLES[word]), " — ", printable(says))
+    return Group(line, Text(f"  folder    {printable(str(folder))}", no_wrap=True, overflow="ignore"))
 
 
 def _row(name: str, text: str, style: str = "") -> Table:

@@ -13,11 +13,12 @@ import msgspec
 from cluster.lent_servers import OWN_PREFIX, delete_keys, examine
 from cluster.lifetime import StateFolder
 from cluster.programs import ServerProgram, find_toxiproxy
-from cluster.registry import servers
+from cluster.registry import server_named, servers
 from cluster.relay import relay
 from cluster.upstream import Upstream, shown, upstreams_in
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from harness.config import RunConfig
+from workloads.registry import manifest_of
 
 ELSEWHERE: Final = "elsewhere"
 """The name of the backend (`cluster.backends.elsewhere`)."""
@@ -43,6 +44,7 @@ def with_lent_nodes(config: RunConfig, told: str | None) -> tuple[RunConfig, tup
     for field, why in _NOT_OURS.items():
         if getattr(config, field) != getattr(usual, field):
             raise UsageError(f"--{field.replace('_', '-')} cannot be set for the servers of --nodes-at: {why}")
+    _check_lock(config, len(found))
     if config.cluster not in (usual.cluster, ELSEWHERE):
         raise UsageError(f"--cluster {config.cluster} is where the run starts servers; leave it out with --nodes-at")
     if config.nodes not in (usual.nodes, len(found)):
@@ -54,6 +56,17 @@ def with_lent_nodes(config: RunConfig, told: str | None) -> tuple[RunConfig, tup
         "key_prefix": f"{OWN_PREFIX}{secrets.token_hex(4)}:",
     }
     return msgspec.structs.replace(config, **changed), found
+
+
+def _check_lock(config: RunConfig, servers_named: int) -> None:
+    """Raises UsageError for a lock that runs on another kind of server, or on another number of them."""
+    manifest = manifest_of(config.lock, config.lock_command)
+    if manifest is None:
+        return
+    if manifest.server and server_named(manifest.server).elsewhere is None:
+        raise UsageError(f"--lock {config.lock} runs on {manifest.server}, and --nodes-at names servers like Redis")
+    if manifest.nodes and manifest.nodes != servers_named:
+        raise UsageError(f"--lock {config.lock} uses {manifest.nodes}, and --nodes-at names {servers_named}")
 
 
 def lent_program(found: Sequence[Upstream], *, with_data: bool) -> ServerProgram:

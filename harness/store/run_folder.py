@@ -96,8 +96,10 @@ class RunFolder:
         """A new folder in `results` for this run, with its config.json, and `latest` in that folder pointing to it.
 
         Two runs never share a folder, even if they start in the same microsecond. Raises BrokenEnvironmentError when
-        it cannot be written.
+        it cannot be written, and UsageError if a file is in the way.
         """
+        if file := next((path for path in (results, *results.parents) if kind_of(path) in ("file", "other")), None):
+            raise UsageError(f"--results {results}: {file} is no folder; name one, which is made if need be")
         tail = "-".join(_safe(part) for part in (config.workload, config.lock_name, config.nemesis, str(config.seed)))
         with on_disk(results):
             results.mkdir(parents=True, exist_ok=True)

@@ -9,8 +9,10 @@ import pytest
 
 from fencepost.errors import UsageError
 from fencepost.units import Duration, DurationRange, parse_duration_ms
+from harness.config import RunConfig
 from harness.options import RunArguments, parse_run, replay_command
 from harness.report.listing import list_runs
+from harness.store.run_folder import RunFolder
 from nemesis.spec import parse_spec
 from tests.fuzz.command import outcome
 from tests.harness import runs
@@ -57,6 +59,20 @@ MISTAKES = [
     (["analyze", "--json"], "--json needs a value"),
     (["list", "--findings=yes"], "--findings takes no value"),
     (["test", "--no"], "option --no is not clear: it may be"),
+    (["test", "--nodes-at", "localhost:6379"], "it is no URL; write redis://host:port"),
+    (["test", "--nodes-at", "http://localhost:6379"], "http:// is not known here; write redis://host:port"),
+    (["test", "--nodes-at", "redis://127.0.0.1:1"], "it cannot be reached (Connection refused); check host and port"),
+    (["test", "--nodes-at", "redis://localhost:6379/2"], "locks use database 0; leave out /2"),
+    (["test", "--nodes-at", "redis://a,redis://a"], "--nodes-at names a:6379 twice"),
+    (["test", "--nodes-at", "redis://a,redis://b", "--nodes", "3"], "--nodes-at names 2; leave out --nodes"),
+    (["test", "--nodes-at", "redis://a", "--cluster", "docker"], "--cluster docker is where the run starts servers"),
+    (["test", "--nodes-at", "redis://a", "--server", "valkey"], "--server cannot be set for the servers of --nodes-at"),
+    (["test", "--nodes-at", "redis://a", "--lock", "etcd"], "--lock etcd runs on etcd, and --nodes-at names servers"),
+    (["test", "--nodes-at", "rediss://a", "--nodes-ca", "no.pem"], "--nodes-ca no.pem cannot be read"),
+    (["test", "--nodes-at", "redis://a", "--nodes-ca", "no.pem"], "no URL of --nodes-at begins with rediss://"),
+    (["test", "--nodes-with-data"], "--nodes-with-data is about servers of your own; name them with --nodes-at"),
+    (["test", "--cluster", "elsewhere"], "--cluster elsewhere is for servers of yours; name them with --nodes-at"),
+    (["test", "--quiet", "-v"], "--quiet and -v cannot be given together"),
     (["test", "--duration", "30"], "--duration: '30' has no unit, did you mean 30ms or 30s?"),
     (["test", "--ttl", "2"], "--ttl: '2' has no unit, did you mean 2ms or 2s?"),
     (["test", "--hold", "300"], "--hold: '300' has no unit, did you mean 300ms or 300s"),
@@ -153,3 +169,10 @@ def test_a_run_is_listed_by_the_name_that_other_commands_take(tmp_path: Path) ->
     code, _, error = outcome("analyze", name, folder=tmp_path)
     assert code == 254
     assert f"{name} is the beginning of 2 runs in" in error
+
+
+@pytest.mark.parametrize("below", [".", "deeper"])
+def test_a_file_in_the_place_of_the_results_is_named(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"--results .*/file is no folder"):
+        RunFolder.create(tmp_path / "file" / below, RunConfig(seed=1))

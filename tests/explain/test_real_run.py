@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.harness import runs
@@ -31,6 +32,16 @@ def test_a_crash_without_persistence_is_explained_by_the_node_that_forgot(tmp_pa
     assert "key lost" in rows["n3"]
     assert rows["n5"].startswith("request lost (partition) yes")
     assert "had granted the lock to c1, was killed" in " ".join((folder / "report.html").read_text().split())
+
+    _, out, err = runs.fencepost(place, "analyze", "latest", "--json", "-")
+    assert "VIOLATION" in err, "what people read"
+    diagram = json.loads(out)["diagram"].splitlines()
+    assert diagram[0].split()[-5:] == list(NODES)
+    assert [line for line in diagram if "SET k1" in line]
+
+    _, out, err = runs.fencepost(place, "analyze", "latest", "--quiet")
+    verdict, where = out.splitlines()
+    assert (verdict.split()[0], where.split()[0], err) == ("VIOLATION", "folder", "")
 
 
 def test_a_library_is_explained_by_its_requests(tmp_path: Path) -> None:
