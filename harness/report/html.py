@@ -54,7 +54,9 @@ def _text(value: object) -> object:
 
 @cache
 def asset(name: str) -> str:
-    """A file of this folder."""
+    """A file of this folder, or the script of pages, which is made of several."""
+    if name == "page.js":
+        return asset("timeline.js") + asset("space_time.js")
     return files("harness.report").joinpath(name).read_text("utf-8")
 
 

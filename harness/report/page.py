@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from markupsafe import Markup
 from fencepost.files import write_whole
 from fencepost.text import MISSING, count, printable
 from harness.checkers.consequences import one_by_one
-from harness.explain.explanation import Explained, Explanation
+from harness.explain.explanation import Explained, Explanation, clearest_of
 from harness.explain.space_time import Album
 from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
@@ -24,10 +24,11 @@ from harness.report.explanations import NO_PICTURES, explanations_of, lines
 from harness.report.html import render, script_json
 from harness.report.space_time_svg import svg_picture
 from harness.report.timeline import MOST_OVERLAPS, timeline
-from harness.report.wording import blame, example, headline, meetings_in, outcomes
+from harness.report.timeline_findings import EXAMPLES
+from harness.report.wording import blame, example, headline, limit_lines, meetings_in, promise_outcomes
 from harness.verdict import Finding, Verdict, hidden
 
-_EXAMPLES: Final = 5
+_COSTS: Final = 4
 _GROUPS: Final = ("experiment", "cluster", "lock", "manifest", "servers", "packages")
 
 
@@ -60,8 +61,15 @@ def render_page(
     faults = windows(recorded.faults)
     word, says = headline(verdict, explained)
     meetings = meetings_in(verdict)
-    data = timeline(recorded, faults)
-    drawn = data["overlaps"]
+    causes = one_by_one(verdict, explained)
+    in_order = [(each, cause) for cause, consequences in causes for each in (cause, *consequences)]
+    holdings = None if recorded.owners is None else recorded.owners.holdings
+    data = timeline(recorded, faults, [(each, blame(each.blame)) for each, _ in in_order], holdings)
+    drawn, moments = data["overlaps"], data.get("moments", [])
+    findings = [_finding(each, cause, recorded, verdict, explained, album) for each, cause in in_order]
+    for number, finding in enumerate(findings):
+        _point(finding, [place for place, moment in enumerate(moments) if moment[0] == number])
+    all_tiles = run_description.tiles(verdict, environment)
     return render(
         "page.html.j2",
         data=script_json(data),
@@ -71,16 +79,17 @@ def render_page(
         word=word,
         says=says,
         hides=bool(hidden(verdict.findings, verdict.require)),
-        outcomes=list(outcomes(verdict)),
         blame_line=meetings.blame_line if meetings else None,
         verdict=verdict,
-        tiles=run_description.tiles(verdict, environment),
+        tiles=all_tiles,
+        cost=sorted(all_tiles, key=lambda tile: not tile.tone)[:_COSTS],
+        promises=promise_outcomes(verdict),
+        limits=list(limit_lines(verdict)),
+        head=findings[0] if findings else None,
+        most_examples=EXAMPLES,
+        led_to=findings[1 : 1 + len(causes[0].consequences)] if causes else [],
         capped=count(MOST_OVERLAPS) if isinstance(drawn, list) and len(drawn) >= MOST_OVERLAPS else None,
-        findings=[
-            _finding(each, cause, recorded, verdict, explained, album)
-            for cause, consequences in one_by_one(verdict, explained)
-            for each in (cause, *consequences)
-        ],
+        findings=findings,
         no_pictures=NO_PICTURES if album is not None and explained and not album.has_requests else None,
         throughput=charts.throughput(recorded, faults),
         waiting=_waiting(recorded),
@@ -101,24 +110,37 @@ def _finding(
     verdict: Verdict,
     explained: Sequence[Explained],
     album: Album | None,
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """`cause`: the finding that it follows from; itself if it follows from none."""
     follows = "" if finding is cause else f" · follows from: {printable(cause.kind.replace('-', ' '))}"
     decides = finding.decides(verdict.require)
     breaks = f"breaks --require {verdict.require}" if decides else "does not decide the verdict"
-    shown = finding.examples[:_EXAMPLES]
+    shown = finding.examples[:EXAMPLES]
     explanations = explanations_of(finding, explained)
     picture = album.picture(explanations[0]) if album is not None and explanations else None
     return {
         "picture": None if picture is None else svg_picture(picture),
         "blame": finding.blame,
         "text": printable(finding.text),
+        "blamed": blame(finding.blame),
         "who": f"{blame(finding.blame).capitalize()} · {finding.count:,} × {finding.kind} · {breaks}{follows}",
         "examples": [
-            {"text": example(e), "at_ms": e.get("at_ms"), **_why(run, why)}
+            {"text": example(e), "is_timed": e.get("at_ms") is not None, "moment": None, **_why(run, why)}
             for e, why in zip_longest(shown, explanations[: len(shown)])
         ],
+        "moment": None,
+        "clearest": _why(run, clearest_of(finding, explained)),
     }
+
+
+def _point(finding: dict[str, Any], moments: Sequence[int]) -> None:
+    """Give a finding and its examples their places among the moments of the timeline."""
+    if not moments:
+        return
+    finding["moment"] = moments[0]
+    timed = [example for example in finding["examples"] if example["is_timed"]]
+    for example, moment in zip(timed, moments, strict=False):
+        example["moment"] = moment
 
 
 def _why(run: Recorded, explanation: Explanation | None) -> dict[str, object]:

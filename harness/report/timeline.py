@@ -20,6 +20,8 @@ from harness.history.capacity import pairs_beyond
 from harness.history.fault_windows import Window
 from harness.history.recorded import Recorded
 from harness.report.time_span import span_ns
+from harness.report.timeline_findings import moments
+from harness.verdict import Finding
 
 MOST_OVERLAPS: Final = 20_000
 """A lock that excludes no client makes every section overlap many; a picture needs no more pairs than this."""
@@ -27,9 +29,19 @@ MOST_OVERLAPS: Final = 20_000
 FOREVER_US: Final = 10**13
 """Validities are cut off here: a lock that reported none has an infinite one, which JavaScript cannot represent."""
 
+MOST_HELD: Final = 20_000
+"""Of more times that a node held a key, the ones around the findings' moments are drawn."""
+_AROUND_US: Final = 2_000_000
 
-def timeline(run: Recorded, faults: Sequence[Window]) -> dict[str, object]:
-    """JSON values for `page.js`; every time in µs since the start of the load."""
+
+def timeline(
+    run: Recorded,
+    faults: Sequence[Window],
+    findings: Sequence[tuple[Finding, str]] = (),
+    holdings: pd.DataFrame | None = None,
+) -> dict[str, object]:
+    """JSON values for `timeline.js`; every time in µs since the start of the load. `findings`: in the order to walk
+    through them, each with who is to blame in words. `holdings`: what the nodes held (`harness.history.key_owners`)."""
     start_ns, end_ns = span_ns(run)
     sections = run.sections.sort_values("start_ns", kind="stable") if len(run.sections) else run.sections
     clients = _names(run.config.user_names, [] if sections.empty else sections["client"].unique().tolist())
@@ -77,7 +89,49 @@ def timeline(run: Recorded, faults: Sequence[Window]) -> dict[str, object]:
             "token": [None if pd.isna(t) else int(t) for t in sections["token"].astype(object)],
         }
         data["overlaps"] = _overlaps(sections, start_ns, run.permits)
+    if findings:
+        offset_us = us(run.timeline.start_ns)
+        found = moments([finding for finding, _ in findings], client_rows, node_rows)
+        data["findings"] = [{"text": printable(f.text), "who": who, "blame": f.blame} for f, who in findings]
+        data["moments"] = [
+            (m.finding, offset_us + int(m.from_ms * 1e3), offset_us + int(m.to_ms * 1e3), m.clients, m.nodes)
+            for m in found
+        ]
+    if holdings is not None and not sections.empty:
+        around = [(offset_us + m.from_ms * 1e3, offset_us + m.to_ms * 1e3) for m in found] if findings else []
+        data["held"] = _held(holdings, us(end_ns), start_ns, client_rows, node_rows, key_numbers, around)
     return data
+
+
+def _held(
+    holdings: pd.DataFrame,
+    end_us: int,
+    start_ns: int,
+    clients: Mapping[str, int],
+    nodes: Mapping[str, int],
+    keys: Mapping[str, int],
+    around: Sequence[tuple[float, float]],
+) -> dict[str, list[int]] | None:
+    """What each node certainly held, and whose it was, by start. None if it held none of the sections' keys."""
+    known = holdings["node"].isin(list(nodes)) & holdings["lock_key"].isin(list(keys))
+    held = holdings[known.to_numpy(bool)].sort_values("from_max_ns", kind="stable")
+    begin, end = _us(held["from_max_ns"], start_ns), np.minimum(_us(held["to_min_ns"], start_ns), end_us)
+    wanted = begin <= end_us
+    if np.count_nonzero(wanted) > MOST_HELD:
+        near = np.zeros(len(begin), bool)
+        for from_us, to_us in around:
+            near |= (end >= from_us - _AROUND_US) & (begin <= to_us + _AROUND_US)
+        wanted &= near
+    held, begin, end = held[wanted][:MOST_HELD], begin[wanted][:MOST_HELD], end[wanted][:MOST_HELD]
+    if held.empty:
+        return None
+    return {
+        "node": [nodes[name] for name in held["node"]],
+        "key": [keys[name] for name in held["lock_key"]],
+        "client": [clients.get(name, -1) if isinstance(name, str) else -1 for name in held["client"]],
+        "step": np.diff(begin, prepend=0).tolist(),
+        "length": np.maximum(end - begin, 0).tolist(),
+    }
 
 
 def _overlaps(sections: pd.DataFrame, start_ns: int, permits: int) -> list[tuple[int, ...]]:

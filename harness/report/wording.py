@@ -122,6 +122,11 @@ def outcomes(verdict: Verdict) -> Iterator[str]:
     asked."""
     if verdict.promises:
         yield promises(verdict)
+    yield from limit_lines(verdict)
+
+
+def limit_lines(verdict: Verdict) -> Iterator[str]:
+    """How each limit came out, in one line; nothing if none was set."""
     if verdict.limits:
         yield f"limits: {' · '.join(f'{each} ({_SHOWN[each.outcome]})' for each in verdict.limits)}"
 
@@ -129,7 +134,19 @@ def outcomes(verdict: Verdict) -> Iterator[str]:
 def promises(verdict: Verdict) -> str:
     """`exclusion kept · lease kept · liveness BROKEN · data 24 × lost update (not required)`: how each promise that was
     judged came out. Empty if none was."""
-    return " · ".join(f"{each.promise} {_came_out(verdict, each)}" for each in verdict.promises)
+    return " · ".join(f"{name} {came_out}" for name, came_out, _ in promise_outcomes(verdict))
+
+
+def promise_outcomes(verdict: Verdict) -> list[tuple[str, str, str]]:
+    """Each promise, how it came out in words, and the outcome as a word of `Outcome` ("broken" only if it decides)."""
+    return [
+        (
+            each.promise,
+            _came_out(verdict, each),
+            "found" if each.outcome == "broken" and not each.decides else each.outcome,
+        )
+        for each in verdict.promises
+    ]
 
 
 def _came_out(verdict: Verdict, outcome: Outcome) -> str:

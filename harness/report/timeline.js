@@ -1,4 +1,4 @@
-// The timeline: draws what is visible of up to some hundred thousand sections on one canvas.
+// The timeline: draws what is visible of up to some hundred thousand sections on one canvas, and goes to what was found.
 "use strict";
 for (const root of document.querySelectorAll("[data-timeline]")) (() => {
   const alone = document.querySelectorAll("[data-timeline]").length === 1;
@@ -21,6 +21,10 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
     rows[S.client[i]].push(i);
   }
   const O = data.overlaps, F = data.faults;
+  // The findings, and their moments: [finding, from, to, rows of clients, rows of nodes]. What the nodes held, by start.
+  const K = data.findings || [], M = data.moments || [], H = data.held;
+  const heldFrom = [];
+  if (H) H.step.reduce((t, step) => { heldFrom.push(t + step); return t + step; }, 0);
   const name = f => (f.unplanned ? "unplanned: " : "") + f.what;
   const overlapsOf = new Map();
   O.forEach((o, n) => { for (const s of [o[0], o[1]]) { if (!overlapsOf.has(s)) overlapsOf.set(s, []); overlapsOf.get(s).push(n); } });
@@ -41,11 +45,11 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
   const LEFT = 84, RIGHT = 14, AXIS = 24;
   const laneH = laneEnds.length > 6 ? 8 : 17;
   const clientH = data.clients.length <= 16 ? 24 : data.clients.length <= 40 ? 14 : 7;
-  const nodeH = 15;
-  const lanesY = AXIS, stripY = lanesY + Math.max(laneEnds.length, 1) * laneH + 6;
+  const keyLanes = H ? Math.min(data.keys.length, 4) : 1, nodeH = H ? (keyLanes > 1 ? 8 + 6 * keyLanes : 20) : 15;
+  const lanesY = AXIS, foundY = lanesY + Math.max(laneEnds.length, 1) * laneH + 6, stripY = foundY + (M.length ? 18 : 0);
   const clientsY = stripY + 18, nodesY = clientsY + data.clients.length * clientH + 12;
   const bottom = nodesY + data.nodes.length * nodeH, height = bottom + 22;
-  let width = 0, v0 = 0, v1 = data.end, chosen = -1, key = -1, colours = {};
+  let width = 0, v0 = 0, v1 = data.end, chosen = -1, moment = -1, key = -1, colours = {};
   const plotW = () => Math.max(width - LEFT - RIGHT, 10);
   const x = t => LEFT + (t - v0) / (v1 - v0) * plotW();
   const time = px => v0 + (px - LEFT) / plotW() * (v1 - v0);
@@ -57,7 +61,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
   // --- drawing -------------------------------------------------------------------------------------------------
   function readColours() {
     const style = getComputedStyle(document.documentElement);
-    for (const name of ["panel", "ink", "soft", "line", "faint", "section", "beyond", "wait", "lock", "client", "undecided", "fault", "unplanned", "cut", "slow", "down"])
+    for (const name of ["panel", "ink", "soft", "line", "faint", "section", "beyond", "wait", "lock", "client", "undecided", "fault", "unplanned", "cut", "slow", "down", "s0", "s1", "s2", "s3", "s4", "s5"])
       colours[name] = style.getPropertyValue("--" + name).trim();
   }
   function stripes(colour) {
@@ -103,6 +107,31 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
       if (wide) { ctx.fillStyle = colours.beyond; bar(from, end[i], y, 1, 2); bar(from, end[i], y + h - 1, 1, 2); }
     }
   }
+  function drawHeld() {                   // which client's key each node held; several keys lie in lanes of their own
+    const laneH = (nodeH - 6) / keyLanes, named = keyLanes === 1;
+    for (let n = 0; n < heldFrom.length && heldFrom[n] <= v1; n++) {
+      const to = heldFrom[n] + H.length[n], k = H.key[n];
+      if (to < v0 || (key >= 0 && k !== key)) continue;
+      const c = H.client[n], y = nodesY + H.node[n] * nodeH + 2 + (k % keyLanes) * laneH;
+      ctx.fillStyle = c < 0 ? colours.undecided : colours["s" + c % 6]; ctx.globalAlpha = 0.75;
+      bar(heldFrom[n], to, y, laneH, 1); ctx.globalAlpha = 1;
+      const a = Math.max(x(heldFrom[n]), LEFT), w = Math.min(x(to), LEFT + plotW()) - a;
+      if (named && w > 26) { ctx.textAlign = "left"; ctx.fillStyle = colours.ink; ctx.font = "10px system-ui, sans-serif"; label(c < 0 ? "?" : data.clients[c], a + 3, y + laneH / 2, w - 4); }
+    }
+    ctx.font = "12px system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif";
+  }
+  function drawMoments() {                // a mark in the strip and a line in each row; the chosen one is a band
+    const tone = m => colours[K[m[0]].blame] || colours.beyond;
+    M.forEach((m, n) => {
+      if (m[2] < v0 || m[1] > v1) return;
+      const isChosen = n === moment;
+      ctx.fillStyle = tone(m);
+      if (isChosen) { ctx.globalAlpha = 0.14; bar(m[1], m[2], foundY, bottom - foundY, 6); ctx.globalAlpha = 1; }
+      bar(m[1], m[2], isChosen ? foundY - 1 : foundY + 3, isChosen ? 15 : 7, 6);
+      for (const r of m[3]) bar(m[1], m[2], clientsY + r * clientH, isChosen ? 3 : 2, 6);
+      for (const r of m[4]) bar(m[1], m[2], nodesY + r * nodeH, isChosen ? 3 : 2, 6);
+    });
+  }
   function axisStep() {
     const rough = (v1 - v0) / Math.max(plotW() / 110, 1), power = Math.pow(10, Math.floor(Math.log10(rough)));
     return [1, 2, 5, 10].map(m => m * power).find(s => s >= rough);
@@ -146,6 +175,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
     }
     ctx.textAlign = "right"; ctx.fillStyle = colours.soft;         // names of rows
     ctx.fillText("faults", LEFT - 10, lanesY + Math.max(laneEnds.length, 1) * laneH / 2 - 1);
+    if (M.length) ctx.fillText("findings", LEFT - 10, foundY + 7);
     ctx.fillText("overlaps", LEFT - 10, stripY + 6);
     data.clients.forEach((name, r) => {
       const y = clientsY + r * clientH;
@@ -155,7 +185,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
     });
     data.nodes.forEach((name, r) => {
       const y = nodesY + r * nodeH;
-      ctx.fillStyle = colours.faint; ctx.fillRect(LEFT, y + nodeH / 2, plotW(), 1);
+      ctx.fillStyle = colours.faint; ctx.fillRect(LEFT, H ? y + nodeH - 2 : y + nodeH / 2, plotW(), 1);
       ctx.fillStyle = colours.soft; ctx.fillText(name, LEFT - 10, y + nodeH / 2);
     });
     for (const f of F) {                                          // whom they hit
@@ -176,16 +206,18 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
         ctx.globalAlpha = 1;
       }
     }
+    if (H) drawHeld();
     const pad = clientH > 12 ? 4 : 1, barH = clientH - 2 * pad - (clientH > 12 ? 1 : 0);
     rows.forEach((list, r) => drawSections(list, clientsY + r * clientH + pad, barH, beyond));
     for (const blame of [2, 1, 0]) {                              // overlaps last, and the lock's on top
       ctx.fillStyle = colours[BLAME[blame]];
       for (const o of O) {
         if (o[4] !== blame || o[3] < v0 || o[2] > v1 || (key >= 0 && S.key[o[0]] !== key)) continue;
-        for (const s of [o[0], o[1]]) bar(o[2], o[3], clientsY + S.client[s] * clientH + pad, barH, 2);
-        bar(o[2], o[3], stripY, 12, 3);
+        for (const s of [o[0], o[1]]) bar(o[2], o[3], clientsY + S.client[s] * clientH + pad, barH, 5);
+        bar(o[2], o[3], stripY, 12, 5);
       }
     }
+    drawMoments();
     if (chosen >= 0) {
       const o = O[chosen], mid = x((o[2] + o[3]) / 2);
       ctx.strokeStyle = colours[BLAME[o[4]]]; ctx.lineWidth = 1; ctx.setLineDash([2, 3]);
@@ -201,7 +233,8 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
       room = x(t);
     }
     if (!N) { ctx.textAlign = "center"; ctx.fillStyle = colours.soft; ctx.fillText("no section was recorded", LEFT + plotW() / 2, clientsY + data.clients.length * clientH / 2); }
-    where.textContent = at(v0) + " to " + at(v1) + (chosen >= 0 ? " · overlap " + (chosen + 1) + " of " + O.length : "");
+    const seen = at(v0) + " to " + at(v1) + (moment >= 0 ? " · " + aboutMoment(moment)[0] : chosen >= 0 ? " · overlap " + (chosen + 1) + " of " + O.length : "");
+    if (where.textContent !== seen) where.textContent = seen;
   }
   let asked = false;
   const redraw = () => { if (!asked) { asked = true; requestAnimationFrame(() => { asked = false; draw(); }); } };
@@ -213,27 +246,33 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
   }
   const zoom = (factor, around) => { const t = around === undefined ? (v0 + v1) / 2 : around; view(t - (t - v0) * factor, t + (v1 - t) * factor); };
   const pan = share => { const d = (v1 - v0) * share; view(v0 + d, v1 + d); };
-  const whole = () => { chosen = -1; view(0, data.end); };
+  const whole = () => { chosen = moment = -1; view(0, data.end); };
   function showOverlap(n) {
-    chosen = n;
+    chosen = n; moment = -1;
     const o = O[n], from = Math.min(start[o[0]], start[o[1]]), to = Math.max(end[o[0]], end[o[1]]), room = (to - from) * 0.3 + 200;
     view(from - room, to + room);
   }
+  function showMoment(n) {                // with the sections of its clients that it touches
+    const m = M[n];
+    let from = m[1], to = m[2];
+    for (const r of m[3]) for (let i = firstEnding(rows[r], m[1]); i < rows[r].length && start[rows[r][i]] <= m[2]; i++) {
+      from = Math.min(from, start[rows[r][i]]); to = Math.max(to, end[rows[r][i]]);
+    }
+    const room = Math.max((to - from) * 0.2, 20000);
+    moment = n; chosen = O.findIndex(o => Math.abs(o[2] - m[1]) < 2000 && m[3].includes(S.client[o[0]]));
+    view(from - room, to + room);
+  }
+  const walk = by => { if (M.length) showMoment(moment < 0 ? (by > 0 ? 0 : M.length - 1) : (moment + by + M.length) % M.length); };
   const next = by => { if (O.length) showOverlap(chosen < 0 ? (by > 0 ? 0 : O.length - 1) : (chosen + by + O.length) % O.length); };
   const longest = () => { let best = 0; O.forEach((o, n) => { if (o[3] - o[2] > O[best][3] - O[best][2]) best = n; }); showOverlap(best); };
-  const actions = { whole, longest, in: () => zoom(0.5), out: () => zoom(2), first: () => { if (O.length) showOverlap(0); }, previous: () => next(-1), next: () => next(1) };
+  const actions = { whole, longest, in: () => zoom(0.5), out: () => zoom(2), previous: () => walk(-1), next: () => walk(1), overlap: () => next(1) };
   for (const button of root.querySelectorAll("[data-do]")) button.addEventListener("click", actions[button.dataset.do]);
-  for (const button of alone ? document.querySelectorAll("[data-at]") : []) {
+  for (const button of alone ? document.querySelectorAll("[data-moment]") : []) {
     button.hidden = false;
-    button.addEventListener("click", () => {
-      const t = Number(button.dataset.at) * 1000;
-      let near = -1; O.forEach((o, n) => { if (near < 0 || Math.abs(o[2] - t) < Math.abs(O[near][2] - t)) near = n; });
-      if (near >= 0 && Math.abs(O[near][2] - t) < 2000) showOverlap(near); else { chosen = -1; view(t - 150000, t + 150000); }
-      stage.scrollIntoView({ block: "center" });
-    });
+    button.addEventListener("click", () => { showMoment(Number(button.dataset.moment)); stage.scrollIntoView({ block: "center" }); canvas.focus({ preventScroll: true }); });
   }
   canvas.addEventListener("keydown", event => {
-    const keys = { ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2), "+": actions.in, "=": actions.in, "-": actions.out, "0": whole, Home: whole, n: actions.next, p: actions.previous };
+    const keys = { ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2), "+": actions.in, "=": actions.in, "-": actions.out, "0": whole, Home: whole, n: actions.next, p: actions.previous, o: actions.overlap };
     if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
     event.preventDefault(); keys[event.key]();
   });
@@ -248,6 +287,10 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
   canvas.addEventListener("pointerdown", event => { if (event.button === 0) { grip = { px: event.clientX, v0, v1 }; canvas.setPointerCapture(event.pointerId); } });
   canvas.addEventListener("pointerup", () => { grip = null; });
   canvas.addEventListener("pointercancel", () => { grip = null; });
+  canvas.addEventListener("click", event => {
+    const box = canvas.getBoundingClientRect(), n = momentAt(event.clientX - box.left, event.clientY - box.top);
+    if (n >= 0) showMoment(n);
+  });
   canvas.addEventListener("dblclick", event => zoom(0.25, time(event.clientX - canvas.getBoundingClientRect().left)));
   canvas.addEventListener("pointermove", event => {
     if (grip) { const d = (grip.px - event.clientX) / plotW() * (grip.v1 - grip.v0); view(grip.v0 + d, grip.v1 + d); return; }
@@ -256,6 +299,22 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
   canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
 
   // --- details -------------------------------------------------------------------------------------------------
+  function momentAt(px, py) {             // the one whose mark in the strip that is
+    if (!M.length || px < LEFT || py < foundY || py >= stripY) return -1;
+    return M.findIndex(m => x(m[1]) - 3 <= px && px <= Math.max(x(m[2]), x(m[1]) + 6) + 3);
+  }
+  function aboutMoment(n) {
+    const m = M[n], first = M.findIndex(other => other[0] === m[0]), many = M.filter(other => other[0] === m[0]).length;
+    return ["finding " + (m[0] + 1) + " of " + K.length + (many > 1 ? ", example " + (n - first + 1) + " of " + many : "") + ": " + K[m[0]].text,
+            K[m[0]].who, at(m[1]) + (m[2] > m[1] ? ", for " + fmt(m[2] - m[1]) : "")];
+  }
+  function aboutHeld(py, t, near) {
+    if (!H || py < nodesY || py >= bottom) return null;
+    const r = Math.floor((py - nodesY) / nodeH);
+    const lines = heldFrom.flatMap((from, n) => H.node[n] === r && from - near <= t && from + H.length[n] + near >= t && (key < 0 || H.key[n] === key)
+      ? ["key " + data.keys[H.key[n]] + " of " + (H.client[n] < 0 ? "an unknown client" : data.clients[H.client[n]]) + ", " + at(from) + " to " + at(from + H.length[n])] : []);
+    return lines.length ? [data.nodes[r] + " held"].concat(lines.slice(0, 6)) : null;
+  }
   function aboutSection(i) {
     const lines = [data.clients[S.client[i]] + ", section " + S.number[i], "key " + data.keys[S.key[i]], at(start[i]) + " to " + at(end[i]) + ", held for " + fmt(S.length[i]),
                    "waited " + fmt(S.wait[i])];
@@ -273,13 +332,16 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
   function hover(event) {
     const box = canvas.getBoundingClientRect(), px = event.clientX - box.left, py = event.clientY - box.top, t = time(px), near = (v1 - v0) / plotW() * 3;
     let lines = null;
-    if (px >= LEFT && py >= stripY && py < clientsY) {
+    const found = momentAt(px, py);
+    if (found >= 0) lines = aboutMoment(found);
+    else if (px >= LEFT && py >= stripY && py < clientsY) {
       const n = O.findIndex(o => o[2] - near <= t && o[3] + near >= t);
       if (n >= 0) lines = ["overlap of " + fmt(O[n][3] - O[n][2])].concat(aboutSection(O[n][1]).slice(0, 2), SAYS[O[n][4]]);
     } else if (px >= LEFT && py >= clientsY && py < nodesY - 12) {
       const list = rows[Math.floor((py - clientsY) / clientH)] || [], n = firstEnding(list, t - near);
       if (n < list.length && start[list[n]] <= t + near) lines = aboutSection(list[n]);
     }
+    if (!lines && px >= LEFT) lines = aboutHeld(py, t, near);
     if (!lines && px >= LEFT && py >= lanesY) {
       const here = F.filter(f => f.from - near <= t && f.to + near >= t && (py >= stripY || f.lane === Math.floor((py - lanesY) / laneH)));
       if (here.length) lines = here.slice(0, 3).flatMap(aboutFault);
@@ -297,60 +359,19 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
     data.keys.forEach((name, n) => filter.add(new Option("key " + name, n)));
     filter.hidden = false; filter.addEventListener("change", () => { key = Number(filter.value); redraw(); });
   }
-  if (!O.length) for (const button of root.querySelectorAll("[data-needs=overlap]")) button.disabled = true;
-  function fromAddress() {                // #12.5-13 shows these seconds, #overlap-2 the second overlap
-    const found = /^#(?:overlap-(\d+)|([\d.]+)-([\d.]+))$/.exec(location.hash);
+  for (const button of root.querySelectorAll("[data-needs]")) {
+    const isThere = button.dataset.needs === "overlap" ? O.length : M.length;
+    button.disabled = !isThere; button.hidden = button.dataset.needs === "finding" && !data.findings;
+  }
+  function fromAddress() {                // #12.5-13 shows these seconds, #overlap-2 the second overlap, #finding-3 the third finding
+    const found = /^#(?:overlap-(\d+)|([\d.]+)-([\d.]+)|finding-(\d+))$/.exec(location.hash);
     if (!found) return;
-    if (found[1]) { if (O[found[1] - 1]) showOverlap(found[1] - 1); } else view(found[2] * 1e6, found[3] * 1e6);
+    if (found[4]) { const n = M.findIndex(m => m[0] === found[4] - 1); if (n >= 0) showMoment(n); }
+    else if (found[1]) { if (O[found[1] - 1]) showOverlap(found[1] - 1); } else view(found[2] * 1e6, found[3] * 1e6);
   }
   readColours(); draw();
   if (alone) { addEventListener("hashchange", fromAddress); fromAddress(); }
   if (O[root.dataset.show - 1]) showOverlap(root.dataset.show - 1);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); redraw(); });
   new ResizeObserver(redraw).observe(stage);
-})();
-
-// Space-time diagrams: they are whole without this; it zooms, moves, and shows at once what the pointer is on.
-for (const root of document.querySelectorAll("[data-picture]")) (() => {
-  const stage = root.querySelector(".stage"), svg = stage.querySelector("svg"), tip = stage.querySelector(".tip");
-  const all = svg.viewBox.baseVal, full = { x: all.x, y: all.y, w: all.width, h: all.height };
-  let box = { ...full }, grip = null;
-  const told = new Map();
-  for (const title of svg.querySelectorAll("g > title")) {  // the browser's own tip would come late, beside ours
-    const group = title.parentNode, text = title.textContent;
-    told.set(group, text); group.setAttribute("aria-label", text); title.remove();
-  }
-  function show(next) {
-    const w = Math.min(Math.max(next.w, full.w / 12), full.w), h = w * full.h / full.w;
-    box = { w, h, x: Math.min(Math.max(next.x, full.x), full.x + full.w - w), y: Math.min(Math.max(next.y, full.y), full.y + full.h - h) };
-    svg.setAttribute("viewBox", [box.x, box.y, box.w, box.h].map(n => n.toFixed(2)).join(" "));
-  }
-  function at(event) {
-    const r = svg.getBoundingClientRect();
-    return { x: box.x + (event.clientX - r.left) / r.width * box.w, y: box.y + (event.clientY - r.top) / r.height * box.h };
-  }
-  const zoom = (factor, p) => show({ w: box.w * factor, x: p.x - (p.x - box.x) * factor, y: p.y - (p.y - box.y) * factor });
-  const middle = () => ({ x: box.x + box.w / 2, y: box.y + box.h / 2 });
-  const actions = { whole: () => show(full), in: () => zoom(0.5, middle()), out: () => zoom(2, middle()) };
-  for (const button of root.querySelectorAll("[data-zoom]")) button.addEventListener("click", actions[button.dataset.zoom]);
-  root.querySelector(".toolbar").hidden = false;
-  svg.addEventListener("wheel", event => {
-    if (!event.ctrlKey && !event.metaKey) return;
-    event.preventDefault(); zoom(Math.exp(event.deltaY * 0.002), at(event));
-  }, { passive: false });
-  svg.addEventListener("dblclick", event => zoom(0.5, at(event)));
-  svg.addEventListener("pointerdown", event => { if (event.button === 0 && box.w < full.w) { grip = at(event); svg.setPointerCapture(event.pointerId); } });
-  for (const name of ["pointerup", "pointercancel"]) svg.addEventListener(name, () => { grip = null; });
-  svg.addEventListener("pointermove", event => {
-    const p = at(event);
-    if (grip) { tip.hidden = true; show({ w: box.w, x: box.x + grip.x - p.x, y: box.y + grip.y - p.y }); return; }
-    const text = told.get(event.target.closest("g"));
-    tip.hidden = !text;
-    if (!text) return;
-    tip.replaceChildren(...text.split("\n").map((line, n) => { const e = document.createElement(n ? "span" : "b"); e.textContent = line; return e; }));
-    const frame = stage.getBoundingClientRect(), px = event.clientX - frame.left, py = event.clientY - frame.top;
-    tip.style.left = Math.max(px + 14 + tip.offsetWidth > frame.width ? px - 14 - tip.offsetWidth : px + 14, 4) + "px";
-    tip.style.top = Math.max(Math.min(py + 12, frame.height - tip.offsetHeight - 4), 2) + "px";
-  });
-  svg.addEventListener("pointerleave", () => { tip.hidden = true; });
 })();
