@@ -1,6 +1,7 @@
 """Who may ask: programs of this machine that know the token, and no page of another site.
 
-Every address begins with the token. A page of another site knows no address, then; and if a name of its own leads here
+Every address begins with the token, and what changes something (a run is started, stopped or tagged) is sent from a form
+with a second one. A page of another site knows no address, then; and if a name of its own leads here
 (DNS rebinding), the Host header has that name. No answer says where it was linked from, so the token stays here.
 """
 
@@ -14,22 +15,26 @@ HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
-"""Of every answer."""
+"""Of every answer. A form that is sent from a page without a referrer would come from no origin, so there is one for our
+own pages."""
+MOST_OF_A_FORM: Final = 64_000
+"""Bytes."""
 OUR_PAGE: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
 )
 """The policy of the pages made here: they need no script."""
 LIVE_PAGE: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script}'; connect-src 'self'; "
-    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """The policy of the live pages: they run our own script, known by its hash, and read from this server alone."""
 A_RUN_S_FILE: Final = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 """The policy of what is in a run's folder, which may come from anybody: its scripts run as those of a site of their
 own, which reads nothing here and reaches nothing anywhere."""
@@ -40,6 +45,8 @@ class Gate:
 
     def __init__(self, token: str, port: int) -> None:
         self._token = token
+        self.form_token = secrets.token_urlsafe(24)
+        """In each of our forms; what changes something comes with it."""
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
 
     @classmethod
@@ -58,3 +65,9 @@ class Gate:
     def is_ours(self, host: str, origin: str | None) -> bool:
         """Whether the request was sent to us by name, and from no other site's page."""
         return host in self._hosts and (origin is None or origin in {f"http://{name}" for name in self._hosts})
+
+    def is_our_form(self, origin: str | None, site: str | None, token: str) -> bool:
+        """Whether what is to change something was sent from a form of ours. `site`: what the browser says in
+        Sec-Fetch-Site, if it does."""
+        is_sent_here = origin is not None and site in (None, "same-origin")
+        return is_sent_here and secrets.compare_digest(token.encode(), self.form_token.encode())

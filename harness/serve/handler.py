@@ -18,6 +18,7 @@ from harness.serve.campaigns import Campaigns
 from harness.serve.files import run_named
 from harness.serve.findings_so_far import FindingsSoFar
 from harness.serve.index import Index
+from harness.serve.started_runs import StartedRuns
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Shared:
     access: Gate
     reader: ThreadPoolExecutor
     findings: FindingsSoFar
+    started: StartedRuns
 
 
 class Handler(RequestHandler):
@@ -52,6 +54,10 @@ class Handler(RequestHandler):
         asked, access = self.request, self.shared.access
         if not access.is_ours(asked.host, asked.headers.get("Origin")) or not access.has_token(asked.path):
             raise HTTPError(403)
+        if asked.method == "POST" and type(self).post is not RequestHandler.post:
+            site, token = asked.headers.get("Sec-Fetch-Site"), self.get_body_argument("form", "")
+            if not access.is_our_form(asked.headers.get("Origin"), site, token):
+                raise HTTPError(403)
         if type(self) is Handler:
             raise HTTPError(404)
 

@@ -31,7 +31,8 @@ class _LivePage(Handler):
 
 class LiveRunPage(_LivePage):
     async def get(self, name: str) -> None:
-        self.finish(await self.read(run_live_page, self.root, self.run_folder(name)))
+        stop = self.shared.access.form_token if self.shared.started.is_under_way(name) else ""
+        self.finish(await self.read(run_live_page, self.root, self.run_folder(name), stop))
 
 
 class LiveCampaignPage(_LivePage):

@@ -15,13 +15,15 @@ from harness.serve.pages import address, report_address
 SCRIPT = "live.js"
 
 
-def run_live_page(root: str, path: Path) -> str:
-    """`root`: what every address begins with."""
+def run_live_page(root: str, path: Path, stop: str = "") -> str:
+    """`root`: what every address begins with. `stop`: the token of our forms, if the run was started here."""
     run = summary_of(path)
     return render(
         "live_run.html.j2",
         SCRIPT,
         root=root,
+        here=address(root, path.name),
+        stop=stop,
         title=f"{run.lock} under {run.nemesis}" if run.lock else run.name,
         sub=f"{run.workload} · seed {run.seed} · {path}",
     )

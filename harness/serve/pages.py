@@ -14,8 +14,9 @@ from harness.report.wording import blame, headline, outcomes
 from harness.serve.active_runs import UNDER_WAY, is_under_way
 from harness.serve.campaigns import CampaignListed
 from harness.serve.files import files_of
-from harness.serve.filter import ON_A_PAGE, RunFilter
+from harness.serve.filter import ON_A_PAGE, SORTS, RunFilter
 from harness.serve.index import JUDGED, UNREAD, RunSummary, summary_of
+from harness.serve.tags import read_tags
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict, hidden, ordered
 
@@ -27,21 +28,33 @@ def list_page(
     choice: RunFilter,
     campaigns: Sequence[CampaignListed] = (),
     documents: Sequence[str] = (),
+    form: str = "",
 ) -> str:
     """The runs that were chosen, the campaigns, and published documents, by their names. `root`: what every address
-    begins with."""
-    chosen = choice.chosen(runs)
+    begins with. `form`: the token of our forms."""
+    tags = read_tags(results)
+    chosen = choice.chosen(runs, tags)
     pages = max(-(-len(chosen) // ON_A_PAGE), 1)
     return render(
         "runs.html.j2",
         root=root,
         results=str(results),
-        runs=[(run, _shown_at(root, run)) for run in choice.on_page(chosen)],
+        runs=[(run, _shown_at(root, run), tags.get(run.name, ())) for run in choice.on_page(chosen)],
         choice=choice,
+        sorts=SORTS,
+        order={"": "newest first", "newest": "newest first", "lock": "by lock"}.get(
+            choice.sort, f"{choice.sort} first"
+        ),
+        form=form,
         fields=[
             ("lock", choice.lock, sorted({run.lock for run in runs if run.lock})),
             ("nemesis", choice.nemesis, sorted({run.nemesis for run in runs if run.nemesis})),
             ("verdict", choice.verdict, sorted({run.verdict for run in runs} - {UNREAD})),
+            *(
+                [("tag", choice.tag, all_tags)]
+                if (all_tags := sorted({tag for each in tags.values() for tag in each}))
+                else []
+            ),
         ],
         shown=len(chosen),
         total=len(runs),
@@ -59,16 +72,21 @@ def list_page(
     )
 
 
-def run_page(root: str, path: Path) -> str:
-    """One run: its verdict, its findings and its files."""
+def run_page(root: str, path: Path, form: str = "", tab: str = "") -> str:
+    """One run: its own page, in a frame; or, on the `tab` "files" and where it has no page, its verdict, its findings and
+    its files. `form`: the token of our forms."""
     summary, folder = summary_of(path), RunFolder(path)
     here = address(root, path.name)
     files = [(each.name, each.bytes, here + "files/" + quote(each.name)) for each in files_of(path)]
     verdict = _verdict(folder) if summary.verdict in JUDGED else None
     word, says = headline(verdict) if verdict else (summary.verdict.upper(), "")
+    picture = next((link for name, _, link in files if name == "report.html"), None)
     return render(
-        "run.html.j2",
+        "run_framed.html.j2" if picture and tab != "files" else "run.html.j2",
         root=root,
+        here=here,
+        form=form,
+        tags=read_tags(path.parent).get(path.name, ()),
         run=summary,
         word=word,
         says=says,
@@ -79,7 +97,7 @@ def run_page(root: str, path: Path) -> str:
         if verdict
         else (),
         files=files,
-        picture=next((link for name, _, link in files if name == "report.html"), None),
+        picture=picture,
         zip=here + "zip",
         live=here + "live" if is_under_way(path) else None,
         path=str(path),

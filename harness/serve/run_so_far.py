@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from time import monotonic_ns
 from typing import Final, Generic, TypeVar
 
@@ -15,7 +16,7 @@ import msgspec
 from fencepost.errors import UsageError
 from fencepost.files import open_regular
 from fencepost.history import FaultEvent, Timeline
-from fencepost.text import plural, printable
+from fencepost.text import MISSING, milliseconds, plural, printable
 from harness.config import RunConfig
 from harness.history.fault_windows import FOREVER_NS, longest_windows
 from harness.report.wording import blame
@@ -35,6 +36,7 @@ class _Step(msgspec.Struct, gc=False):
 
     f: str
     outcome: str
+    invoke_ns: int
     complete_ns: int
 
 
@@ -69,6 +71,8 @@ class RunSoFar:
     _events: list[FaultEvent] = field(default_factory=list)
     _per_second: Counter[int] = field(default_factory=Counter)
     _operations: int = 0
+    _granted: dict[int, list[int]] = field(default_factory=dict)
+    """How long acquire calls took that were granted, in ns, by the second; of the last seconds only."""
 
     @property
     def is_over(self) -> bool:
@@ -96,6 +100,7 @@ class RunSoFar:
                 "state": self._state(timeline, elapsed_s, total_s),
                 "sections": f"{sections:,}",
                 "rate": f"{self._rate(elapsed_s):,.0f}",
+                **self._latency(elapsed_s),
                 "operations": f"{self._operations:,}",
                 "injected": f"{sum(event.event == 'injected' for event in self._events):,}",
                 "in-force": "" if in_force else "None right now.",
@@ -118,7 +123,9 @@ class RunSoFar:
             for step in self._clients.setdefault(path, _Tail(path, steps)).new():
                 self._operations += 1
                 if step.f == "acquire" and step.outcome == "ok":
-                    self._per_second[max(0, step.complete_ns - start_ns) // 1_000_000_000] += 1
+                    second = max(0, step.complete_ns - start_ns) // 1_000_000_000
+                    self._per_second[second] += 1
+                    self._granted.setdefault(second, []).append(step.complete_ns - step.invoke_ns)
         if (log := self.folder.path / "nemesis.jsonl").exists():
             self._nemesis = self._nemesis or _Tail(log, msgspec.json.Decoder(FaultEvent))
             self._events += self._nemesis.new()
@@ -147,6 +154,15 @@ class RunSoFar:
         now = int(elapsed_s)
         seconds = range(max(0, now - _RATE_OVER_S), now)
         return sum(self._per_second[second] for second in seconds) / len(seconds) if seconds else 0.0
+
+    def _latency(self, elapsed_s: float) -> dict[str, str]:
+        """The median and the longest of the granted acquire calls of the last whole seconds."""
+        oldest = int(elapsed_s) - _RATE_OVER_S
+        self._granted = {second: took for second, took in self._granted.items() if second >= oldest}
+        took = [each / 1e6 for some in self._granted.values() for each in some]
+        if not took:
+            return {"acquire": MISSING, "slowest": MISSING}
+        return {"acquire": milliseconds(median(took)), "slowest": milliseconds(max(took))}
 
     def _chart(
         self, timeline: Timeline, windows: Sequence[tuple[FaultEvent, int, int]], elapsed_s: float, total_s: float

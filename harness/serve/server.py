@@ -14,13 +14,15 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Final
+from urllib.parse import quote
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application
 
 from fencepost.errors import UsageError
-from harness.serve.access import A_RUN_S_FILE, Gate
+from harness.serve.access import A_RUN_S_FILE, MOST_OF_A_FORM, Gate
+from harness.serve.actions import Repeat, Start, Stop, Tag
 from harness.serve.active_runs import with_those_under_way
 from harness.serve.campaigns import Campaigns
 from harness.serve.files import file_named, write_zip
@@ -29,7 +31,9 @@ from harness.serve.findings_so_far import FindingsSoFar
 from harness.serve.handler import Handler, Shared, found
 from harness.serve.index import Index
 from harness.serve.live import CampaignEvents, LiveCampaignPage, LiveRunPage, RunEvents
-from harness.serve.pages import list_page, run_page
+from harness.serve.markdown_page import beside, markdown_page
+from harness.serve.pages import list_page, report_address, run_page
+from harness.serve.started_runs import StartedRuns
 from harness.serve.two_runs import two_runs_page
 
 LOOPBACK: Final = "127.0.0.1"
@@ -53,19 +57,25 @@ async def serve(index: Index, campaigns: Campaigns, port: int, ready: Callable[[
     port = sockets[0].getsockname()[1]
     access = Gate.fresh(port)
     with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as judge:
-        shared = Shared(index, campaigns, access, reader, FindingsSoFar(judge))
-        server = HTTPServer(_application(shared))
+        started = StartedRuns(index.results)
+        shared = Shared(index, campaigns, access, reader, FindingsSoFar(judge), started)
+        server = HTTPServer(_application(shared), max_body_size=MOST_OF_A_FORM)
         server.add_sockets(sockets)
         ready(f"http://{LOOPBACK}:{port}{access.root}")
         await stop.wait()
         server.stop()
         await server.close_all_connections()
+        started.end_all()
 
 
 def _application(shared: Shared) -> Application:
     paths: Sequence[tuple[str, type[Handler]]] = [
         (r"/[^/]+/", _List),
         (r"/[^/]+/two", _TwoRuns),
+        (r"/[^/]+/start", Start),
+        (r"/[^/]+/runs/([^/]+)/repeat", Repeat),
+        (r"/[^/]+/runs/([^/]+)/stop", Stop),
+        (r"/[^/]+/runs/([^/]+)/tags", Tag),
         (r"/[^/]+/runs/([^/]+)/", _Run),
         (r"/[^/]+/runs/([^/]+)/live", LiveRunPage),
         (r"/[^/]+/runs/([^/]+)/events", RunEvents),
@@ -94,7 +104,15 @@ class _List(Handler):
         index, campaigns = self.shared.index, self.shared.campaigns
         runs = with_those_under_way(index.runs(most=ON_A_PAGE), index.results)
         self.shared.reader.submit(_read_on, index, self.shared.reader)
-        return list_page(self.root, index.results, runs, choice, campaigns.all(), campaigns.documents())
+        return list_page(
+            self.root,
+            index.results,
+            runs,
+            choice,
+            campaigns.all(),
+            campaigns.documents(),
+            self.shared.access.form_token,
+        )
 
 
 def _read_on(index: Index, reader: ThreadPoolExecutor) -> None:
@@ -115,7 +133,8 @@ class _TwoRuns(Handler):
 
 class _Run(Handler):
     async def get(self, name: str) -> None:
-        self.finish(await self.read(run_page, self.root, self.run_folder(name)))
+        form, tab = self.shared.access.form_token, self.get_query_argument("tab", "")
+        self.finish(await self.read(run_page, self.root, self.run_folder(name), form, tab))
 
 
 class _Zip(Handler):
@@ -148,16 +167,46 @@ class _File(_Zip):
             kind = "text/plain"
         self.set_header("Content-Type", f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
         self.set_header("Content-Security-Policy", A_RUN_S_FILE)
+        self.set_header("Referrer-Policy", "no-referrer")
         with path.open("rb") as opened:
             await self._send(opened)
 
 
-class _ReportFile(_File):
+class _Published(_File):
+    """A file among the reports. Markdown is shown as a page, unless it is asked for as it is."""
+
+    async def send_published(self, folder: str, there: Path | None) -> None:
+        path = found(there)
+        if path.suffix != ".md" or self.get_query_argument("raw", ""):
+            await self.send_file(path)
+        else:
+            self.finish(await self.read(self._as_page, folder, path))
+
+    def _as_page(self, folder: str, path: Path) -> str:
+        return markdown_page(
+            self.root, path.name, path.read_text("utf-8", "replace"), lambda link: self._address(folder, link)
+        )
+
+    def _address(self, folder: str, link: str) -> str | None:
+        to = beside(folder, link)
+        if to is None:
+            return None
+        where, name = to
+        if not where:
+            return f"{self.root}documents/{quote(name, safe='')}"
+        return report_address(self.root, where, name) if self.shared.campaigns.named(where) else None
+
+
+class _ReportFile(_Published):
     def folder(self, name: str) -> Path:
         return self.campaign_folder(name)
 
+    async def get(self, name: str, file: str) -> None:  # type: ignore[override]
+        await self.send_published(name, await self.read(file_named, self.folder(name), file))
 
-class _Document(_File):
+
+class _Document(_Published):
     async def get(self, name: str) -> None:  # type: ignore[override]
         campaigns = self.shared.campaigns
-        await self.send_file(campaigns.reports / name if name in await self.read(campaigns.documents) else None)
+        is_there = name in await self.read(campaigns.documents)
+        await self.send_published("", campaigns.reports / name if is_there else None)

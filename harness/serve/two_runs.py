@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 from fencepost.errors import UsageError
-from fencepost.text import printable
-from harness.figures import Cell
+from fencepost.options import Declared, declared
+from fencepost.text import MISSING, count, printable
+from harness.checkers.judge import recorded_verdict
+from harness.config import RunConfig
+from harness.report.checker_output import tiles
 from harness.report.html import render
+from harness.report.wording import promise_outcomes
 from harness.serve.index import JUDGED, RunSummary, summary_of
 from harness.serve.pages import address
 from harness.store.run_folder import RunFolder
-from harness.verdict import Finding
+from harness.verdict import ordered
 
 Rows = Sequence[tuple[str, str, str]]
 """A name, and what each of the two runs has."""
 
 
-class _Judged(msgspec.Struct):
-    findings: tuple[Finding, ...] = ()
-    listed: tuple[Cell, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """`asked`: its configuration; empty if that cannot be read. `figures`: what `fencepost list` shows of it,
-    `legends` what their names do not say, and `findings` each text and who is to blame."""
+    """`asked`: its settings, by the names of their options; empty if they cannot be read. `figures`: the tiles of its
+    page, `promises` how each came out, `findings` each text and who is to blame, `kinds` how many of each kind."""
 
     summary: RunSummary
-    asked: Mapping[str, str]
-    figures: Mapping[str, str]
-    legends: Sequence[str]
-    findings: Sequence[tuple[str, str]]
+    asked: Mapping[str, str] = field(default_factory=dict)
+    promises: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, str] = field(default_factory=dict)
+    findings: Sequence[tuple[str, str]] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 def two_runs_page(root: str, first: Path, second: Path) -> str:
@@ -48,28 +48,54 @@ def two_runs_page(root: str, first: Path, second: Path) -> str:
         sides=[(side.summary, address(root, side.summary.name), side.findings) for side in sides],
         different=[row for row in asked if row[1] != row[2]],
         alike=[row for row in asked if row[1] == row[2]],
+        promises=_rows(sides[0].promises, sides[1].promises),
         figures=_rows(sides[0].figures, sides[1].figures),
-        legends=[*dict.fromkeys((*sides[0].legends, *sides[1].legends))],
+        kinds=_rows(sides[0].kinds, sides[1].kinds, "0"),
     )
 
 
 def _side(path: Path) -> _Side:
     summary, folder = summary_of(path), RunFolder(path)
     try:
-        asked = {name: _plain(value) for name, value in msgspec.to_builtins(folder.read_config()).items()}
-        judged = (folder.read_verdict(_Judged) if summary.verdict in JUDGED else None) or _Judged()
+        asked = _in_words(folder.read_config())
+        verdict = recorded_verdict(folder) if summary.verdict in JUDGED else None
     except UsageError:
-        return _Side(summary, {}, {}, (), ())
-    figures = {cell.column: cell.text for cell in judged.listed}
-    legends = [cell.legend for cell in judged.listed if cell.legend]
+        return _Side(summary)
+    if verdict is None:
+        return _Side(summary, asked)
+    found = ordered(verdict)
+    counts = Counter[str]()
+    for finding in found:
+        counts[f"{printable(finding.kind.replace('-', ' '))} ({finding.blame})"] += finding.count
     return _Side(
-        summary, asked, figures, legends, [(printable(finding.text), finding.blame) for finding in judged.findings]
+        summary,
+        asked,
+        promises={name: came_out for name, came_out, _ in promise_outcomes(verdict)},
+        figures={
+            printable(tile.name): f"{tile.value} ({tile.note})" if tile.note else tile.value for tile in tiles(verdict)
+        },
+        findings=[(printable(finding.text), finding.blame) for finding in found],
+        kinds={name: count(number) for name, number in counts.items()},
     )
 
 
-def _rows(first: Mapping[str, str], second: Mapping[str, str]) -> Rows:
-    return [(name, first.get(name, ""), second.get(name, "")) for name in dict.fromkeys((*first, *second))]
+def _rows(first: Mapping[str, str], second: Mapping[str, str], missing: str = "") -> Rows:
+    return [(name, first.get(name, missing), second.get(name, missing)) for name in dict.fromkeys((*first, *second))]
 
 
-def _plain(value: object) -> str:
-    return printable(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+def _in_words(config: RunConfig) -> Mapping[str, str]:
+    """Each setting by the name of its option, as the command line takes it."""
+    return {
+        each.flag.removeprefix("--"): printable(_plain(each, getattr(config, each.field)))
+        for each in declared(RunConfig)
+    }
+
+
+def _plain(option: Declared, value: Any) -> str:
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if option.repeats:
+        return ", ".join(map(option.text, value)) or "none"
+    return option.text(value)
