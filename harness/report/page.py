@@ -138,9 +138,9 @@ def _point(finding: dict[str, Any], moments: Sequence[int]) -> None:
     if not moments:
         return
     finding["moment"] = moments[0]
-    timed = [example for example in finding["examples"] if example["is_timed"]]
-    for example, moment in zip(timed, moments, strict=False):
-        example["moment"] = moment
+    timed = [each for each in finding["examples"] if each["is_timed"]]
+    for each, moment in zip(timed, moments, strict=False):
+        each["moment"] = moment
 
 
 def _why(run: Recorded, explanation: Explanation | None) -> dict[str, object]:

@@ -8,7 +8,7 @@ to by number.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ def timeline(
     faults: Sequence[Window],
     findings: Sequence[tuple[Finding, str]] = (),
     holdings: pd.DataFrame | None = None,
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """JSON values for `timeline.js`; every time in µs since the start of the load. `findings`: in the order to walk
     through them, each with who is to blame in words. `holdings`: what the nodes held (`harness.history.key_owners`)."""
     start_ns, end_ns = span_ns(run)
@@ -60,7 +60,7 @@ def timeline(
         )
         if at_ns is not None
     ]
-    data: dict[str, object] = {
+    data: dict[str, Any] = {
         "end": us(end_ns),
         "interrupted": run.timeline.interrupted,
         "clients": [printable(c) for c in clients],
@@ -112,10 +112,12 @@ def _held(
     keys: Mapping[str, int],
     around: Sequence[tuple[float, float]],
 ) -> dict[str, list[int]] | None:
-    """What each node certainly held, and whose it was, by start. None if it held none of the sections' keys."""
+    """What each node held, and whose it was, by start: from when it was certainly set until it was certainly gone, or
+    was last seen. None if no node held one of the sections' keys."""
     known = holdings["node"].isin(list(nodes)) & holdings["lock_key"].isin(list(keys))
     held = holdings[known.to_numpy(bool)].sort_values("from_max_ns", kind="stable")
-    begin, end = _us(held["from_max_ns"], start_ns), np.minimum(_us(held["to_min_ns"], start_ns), end_us)
+    until = np.where((held["ended"] == "lost").to_numpy(bool), held["to_min_ns"], held["to_max_ns"])
+    begin, end = _us(held["from_max_ns"], start_ns), np.minimum(_us(until, start_ns), end_us)
     wanted = begin <= end_us
     if np.count_nonzero(wanted) > MOST_HELD:
         near = np.zeros(len(begin), bool)

@@ -14,7 +14,7 @@ _NOT_NAMES: Final = ("key", "what", "seen", "cause", "how", "command", "call")
 
 
 class Moment(NamedTuple):
-    """`finding`: its place in the list of findings. Times in ms since the start of the load; `clients`, `nodes`: rows."""
+    """`finding`: its place among the findings. Times in ms since the start of the load; `clients`, `nodes`: rows."""
 
     finding: int
     from_ms: float

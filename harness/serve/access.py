@@ -1,8 +1,9 @@
 """Who may ask: programs of this machine that know the token, and no page of another site.
 
-Every address begins with the token, and what changes something (a run is started, stopped or tagged) is sent from a form
-with a second one. A page of another site knows no address, then; and if a name of its own leads here
-(DNS rebinding), the Host header has that name. No answer says where it was linked from, so the token stays here.
+Every address begins with the token, and what changes something (a run is started, stopped or tagged) is sent from a
+form with a second one. A page of another site knows no address, then; and if a name of its own leads here
+(DNS rebinding), the Host header has that name. Other sites are not told where they were linked
+from, so the token stays here.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ HEADERS: Final[Mapping[str, str]] = {
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
-"""Of every answer. A form that is sent from a page without a referrer would come from no origin, so there is one for our
-own pages."""
+"""Of every answer. A form on a page that tells no referrer is sent with `Origin: null`, so ours tell it to us."""
 MOST_OF_A_FORM: Final = 64_000
 """Bytes."""
 OUR_PAGE: Final = (

@@ -73,8 +73,8 @@ def list_page(
 
 
 def run_page(root: str, path: Path, form: str = "", tab: str = "") -> str:
-    """One run: its own page, in a frame; or, on the `tab` "files" and where it has no page, its verdict, its findings and
-    its files. `form`: the token of our forms."""
+    """One run: its own page, in a frame; or, on the `tab` "files" and where it has no page, its verdict, its findings
+    and its files. `form`: the token of our forms."""
     summary, folder = summary_of(path), RunFolder(path)
     here = address(root, path.name)
     files = [(each.name, each.bytes, here + "files/" + quote(each.name)) for each in files_of(path)]

@@ -1,11 +1,12 @@
-"""Runs that are started from the browser: each is the command `fencepost test` or `fencepost replay` in a process of its
-own, so what is checked, printed and cleaned up is what the command line does.
+"""Runs that are started from the browser.
+
+Each is the command `fencepost test` or `fencepost replay` in a process of its own, so it is checked, made and cleaned
+up as from the command line.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -99,12 +100,12 @@ class StartedRuns:
 
 
 def _run_of(pid: int) -> str | None:
-    """The run that a process makes: the one whose state it holds the lock of (`cluster.lifetime`). None if it makes none
+    """The run that a process makes: it holds the lock of the run's state (`cluster.lifetime`). None if it makes none
     yet, or has ended."""
     with suppress(OSError):
-        for name in os.listdir(f"/proc/{pid}/fd"):
+        for opened in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):
-                path = Path(os.readlink(f"/proc/{pid}/fd/{name}"))
+                path = opened.readlink()
                 if path.name == "owner.lock":
                     return path.parent.name
     return None

@@ -110,9 +110,8 @@ def test_the_timeline_zooms_and_shows_all_again(page: Page) -> None:
 def test_the_first_screen_answers(page: Page) -> None:
     """What happened, the cause, what it cost and how to repeat it, without scrolling."""
     for text in ("VIOLATION", "Cause", "What it cost", "Reproduce"):
-        top = page.evaluate(
-            f"[...document.querySelectorAll('h2, .word')].find(e => e.textContent === {text!r}).getBoundingClientRect().top"
-        )
+        heading = f"[...document.querySelectorAll('h2, .word')].find(e => e.textContent === {text!r})"
+        top = page.evaluate(f"{heading}.getBoundingClientRect().top")
         assert 0 <= top < page.height, text
     assert page.evaluate("document.querySelectorAll('details.part[open]').length") == 0
 

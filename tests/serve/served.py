@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from harness.checkers.judge import judge_folder
 from harness.config import RunConfig
@@ -44,6 +45,24 @@ class Served:
         finally:
             connection.close()
 
+    def send(self, path: str, fields: Mapping[str, str], **headers: str) -> tuple[int, http.client.HTTPMessage, bytes]:
+        """Post a form, from one of our own pages unless `headers` say otherwise; an empty header is left out."""
+        given = {"Origin": f"http://{self.host}", "Content-Type": "application/x-www-form-urlencoded"} | headers
+        connection = http.client.HTTPConnection(self.host, timeout=60)
+        try:
+            told = {name.replace("_", "-"): value for name, value in given.items() if value}
+            connection.request("POST", self.root + path, urlencode(fields), told)
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+    def form_token(self) -> str:
+        """What our forms are sent with."""
+        found = re.search(r'name="form" value="([^"]+)"', self.page(""))
+        assert found
+        return found[1]
+
     @property
     def address(self) -> str:
         return f"http://{self.host}{self.root}"
@@ -62,12 +81,14 @@ def a_run(results: Path, seed: int, **settings: object) -> Path:
 
 
 @contextmanager
-def serving(place: Path) -> Iterator[Served]:
-    """Serve `place/runs` and `place/reports`. Runs whose state lies below `place` are under way."""
+def serving(place: Path, *, real: bool = False) -> Iterator[Served]:
+    """Serve `place/runs` and `place/reports`. Runs whose state lies below `place` are under way; if `real`, those of
+    this user, and runs can be started."""
     results = place / "runs"
+    temporary = {} if real else {"TMPDIR": str(place)}
     server = subprocess.Popen(
         command("serve", "--results", str(results), "--reports", str(place / "reports")),
-        env=os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(place / "cache"), "TMPDIR": str(place)},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(place / "cache")} | temporary,
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -77,4 +98,4 @@ def serving(place: Path) -> Iterator[Served]:
         yield Served(address.netloc, address.path, results)
     finally:
         server.send_signal(signal.SIGINT)
-        assert server.wait(30) == 0
+        assert server.wait(120 if real else 30) == 0

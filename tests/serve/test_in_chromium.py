@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
+from harness.store.run_folder import RunFolder
 from tests.serve.live_run import LiveRun
 from tests.serve.served import Served, a_run, serving
 from tools.chromium import Chromium, Page
@@ -111,6 +112,70 @@ def test_a_live_page_follows_a_run_to_its_end(page: Page, served: Served, place:
     page.press("Enter")
     page.wait_for("location.pathname.endsWith('/') && document.readyState === 'complete'")
     assert "VIOLATION" in page.text()
+
+
+def names(page: Page) -> list[str]:
+    return [str(text).partition(",")[0] for text in page.evaluate(CHOSEN)]
+
+
+def test_the_list_is_sorted_by_lock(page: Page, served: Served) -> None:
+    page.open(f"{served.address}?verdict=unknown")
+    assert names(page)[-2:] == ["mine", "redlock"]
+    page.open(f"{served.address}?verdict=unknown&sort=lock")
+    assert names(page) == sorted(names(page))
+    page.evaluate("document.querySelector('[name=sort]').value = 'most severe'")
+    page.click("form[method=get] button")
+    page.wait_for("location.search.includes('sort=most+severe') && document.readyState === 'complete'")
+    assert "most severe first" in page.text()
+    assert page.complaints() == []
+
+
+def test_a_run_gets_a_tag_and_the_list_shows_the_runs_that_have_it(page: Page, served: Served) -> None:
+    page.open(f"{served.address}?lock=mine")
+    page.click("tbody a")
+    page.wait_for("location.pathname.includes('/runs/') && document.readyState === 'complete'")
+    tab_to(page, "[name=tags]")
+    page.type("suspicious")
+    page.press("Enter")
+    page.wait_for("document.querySelector('[name=tags]')?.defaultValue === 'suspicious'")
+    page.open(served.address)
+    page.click("a.tag")
+    page.wait_for("location.search.includes('tag=suspicious') && document.readyState === 'complete'")
+    assert names(page) == ["mine", "suspicious"]
+    assert page.complaints() == []
+
+
+def test_a_run_is_started_watched_stopped_and_repeated(page: Page, tmp_path: Path) -> None:
+    """Real runs: each is stopped as soon as a client got the lock."""
+    entered = "parseInt(document.querySelector('[data-text=sections]')?.textContent) > 0"
+    is_over = "document.querySelector('[data-end]') && !document.querySelector('[data-end]').hidden"
+    with serving(tmp_path, real=True) as served:
+        page.open(served.address)
+        page.click(".start summary")
+        page.evaluate("document.querySelector('[name=nemesis]').value = 'none'")
+        options = "--lock redlock-token --clients 2 --nodes 3 --duration 60s --recovery 1s --cluster process"
+        page.evaluate(f"document.querySelector('[name=options]').value = {options!r}")
+        page.evaluate("document.querySelector('[name=duration]').value = ''")
+        page.click(".start form button")
+        for number in (1, 2):
+            page.wait_for(f"location.pathname.endsWith('/live') && {entered}", within_s=120)
+            assert "ms" in page.evaluate("document.querySelector('[data-text=acquire]').textContent")
+            name = page.evaluate("decodeURIComponent(location.pathname.split('/').at(-2))")
+            page.click(".stop button")
+            page.wait_for(f"location.pathname.endsWith('/live') && {is_over}", within_s=120)
+            assert len(runs_in(served)) == number
+            timeline = RunFolder(served.results / name).read_timeline()
+            assert timeline is not None
+            assert timeline.interrupted
+            if number == 1:
+                page.click("[data-end] a")
+                page.wait_for("document.querySelector('form[action$=repeat]') && document.readyState === 'complete'")
+                page.click("form[action$=repeat] button")
+        assert page.complaints() == []
+
+
+def runs_in(served: Served) -> list[Path]:
+    return [path for path in served.results.iterdir() if path.is_dir() and not path.is_symlink()]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -30,6 +30,15 @@ from harness.verdict import VERDICT_SCHEMA
 from tests.harness.runs import command
 from tests.serve.served import HOSTILE, ROOT, Served, a_run, serving
 
+WORDS = """# words
+
+<b>bold</b> [the report](fsync/report.md), [out](../secret), [run](javascript:alert(1)), [none](nobody/report.md)
+
+| cell |
+|---|
+| x |
+"""
+
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
@@ -50,7 +59,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         (place / "reports" / name / "campaign.json").write_text("{}")
         (place / "reports" / name / "index.html").write_text("the report")
     (place / "reports" / "linked").symlink_to(place)
-    (place / "reports" / "words.md").write_text("# words")
+    (place / "reports" / "words.md").write_text(WORDS)
+    (place / "reports" / "fsync" / "report.md").write_text("# told")
     with serving(place) as served:
         yield served
 
@@ -72,6 +82,13 @@ def test_the_newest_run_comes_first_and_each_has_its_page(served: Served) -> Non
     run = served.page(link)
     assert "mine under crash" in run
     assert "UNKNOWN" in run
+    picture = f"{link}files/report.html"
+    assert f'<iframe src="{picture}" sandbox="allow-scripts"' in run, "its own page comes first"
+    files = served.page(f"{link}?tab=files")
+    assert "<iframe" not in files
+    assert f'href="{link}files/config.json"' in files
+    other = served.page(f"runs/{quote(run_of(served, 1).name)}/")
+    assert "config.json</a>" in other, "one that has no page shows its files"
 
 
 @pytest.mark.parametrize(
@@ -137,10 +154,19 @@ def test_reports_of_campaigns_are_listed_and_open_as_what_another_site_made(serv
         assert served.ask(f"reports/{path}")[0] == 404, path
 
 
-def test_published_documents_are_listed_and_shown_as_text(served: Served) -> None:
+def test_published_documents_are_listed_and_shown_as_pages(served: Served) -> None:
     assert f'href="{served.root}documents/words.md"' in served.page("")
-    status, headers, body = served.ask("documents/words.md")
-    assert (status, headers["Content-Type"], body) == (200, "text/plain; charset=utf-8", b"# words")
+    page = served.page("documents/words.md")
+    assert "<h1>words</h1>" in page
+    assert "<b>bold" not in page
+    assert f'<a href="{served.root}reports/fsync/files/report.md">the report</a>' in page
+    assert "<th>cell</th>" in page
+    for outside in ("../secret", "javascript:alert", "nobody/report.md"):
+        assert f'href="{outside}' not in page
+    assert page.count("<a href") == 3, "the list, the report and the raw text"
+    assert "<h1>told</h1>" in served.page("reports/fsync/files/report.md")
+    status, headers, body = served.ask("documents/words.md?raw=1")
+    assert (status, headers["Content-Type"], body) == (200, "text/plain; charset=utf-8", WORDS.encode())
     for name in ("..%2fsecret", "fsync", "fsync%2findex.html", "nothing.md"):
         assert served.ask(f"documents/{name}")[0] == 404
 
@@ -165,7 +191,7 @@ def test_our_pages_run_no_script_and_say_nowhere_where_they_are(served: Served) 
     assert status == 200
     assert "default-src 'none'; style-src 'unsafe-inline'" in headers["Content-Security-Policy"]
     assert "script-src" not in headers["Content-Security-Policy"]
-    assert (headers["Referrer-Policy"], headers["X-Content-Type-Options"]) == ("no-referrer", "nosniff")
+    assert (headers["Referrer-Policy"], headers["X-Content-Type-Options"]) == ("same-origin", "nosniff")
     assert "Access-Control-Allow-Origin" not in headers
 
 
@@ -198,7 +224,7 @@ def test_other_hosts_and_other_sites_are_refused(headers: dict[str, str], served
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
-def test_nothing_can_be_changed(method: str, served: Served) -> None:
+def test_what_only_shows_takes_no_other_method(method: str, served: Served) -> None:
     assert served.ask("", method)[0] == 405
 
 
