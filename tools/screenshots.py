@@ -45,7 +45,8 @@ def main() -> None:
             for name, path, first, above in (
                 ("list", "", "main", 90),
                 ("two-runs", f"two?run={valid}&run={broken}", "main", 90),
-                ("run", f"runs/{broken}/files/report.html", ".toolbar", 140),
+                ("run", f"runs/{broken}/files/report.html", "main", 0),
+                ("timeline", f"runs/{broken}/files/report.html#finding-1", "[data-timeline]", 60),
                 ("compare", "reports/reports%2Ffsync/files/index.html", "h2:nth-of-type(3)", 24),
             ):
                 page = browser.page(width=1100, height=760)

@@ -46,8 +46,8 @@ def _serve(call: Call, out: Console) -> int:
 
 COMMAND = Command(
     description="""
-Show runs in a browser on this machine: a list to search, each run with its files, and what is under way as it
-happens.""",
+Show runs in a browser on this machine: a list to search, each run with its page and files, and what is under way as
+it happens. Runs can be started, stopped and repeated there.""",
     arguments=Arguments,
     do=_serve,
     epilog="The address contains a token: without it, other users of this machine and other pages see nothing.",

@@ -70,6 +70,8 @@ def test_the_page_draws_it_and_the_export_lists_it(run: Recorded) -> None:
 
 
 def test_the_page_has_a_look_for_every_effect_of_a_client_or_node() -> None:
-    looks = (Path(harness.report.__path__[0]) / "timeline.js").read_text().partition("const LOOKS = {")[2].partition("}")[0]
+    looks = (
+        (Path(harness.report.__path__[0]) / "timeline.js").read_text().partition("const LOOKS = {")[2].partition("}")[0]
+    )
     wanted = {effect.look for effect in effects_of(FaultEvent).values() if effect.of != "link"}
     assert wanted == {entry.partition(":")[0].strip() for entry in looks.split("],")} >= {"clock", "down"}

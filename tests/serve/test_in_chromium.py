@@ -22,7 +22,8 @@ CHOSEN = "[...document.querySelectorAll('tbody a')].map(link => link.textContent
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("chromium")
     a_run(place / "runs", 1, lock="redlock")
-    a_run(place / "runs", 2, lock_command="node lock.mjs", name="mine", nemesis="crash")
+    mine = a_run(place / "runs", 2, lock_command="node lock.mjs", name="mine", nemesis="crash")
+    (mine / "report.html").write_text("<script>try { top.document.title = `obeyed` } catch {}</script>")
     hostile = place / "runs" / ("20260101T000000.000000Z-" + HOSTILE.replace("/", ""))
     hostile.mkdir()
     (hostile / "config.json").write_text("{")
@@ -130,6 +131,20 @@ def test_the_list_is_sorted_by_lock(page: Page, served: Served) -> None:
     assert page.complaints() == []
 
 
+def test_a_run_s_own_page_is_shown_in_a_frame_and_its_files_behind_a_tab(page: Page, served: Served) -> None:
+    page.open(f"{served.address}?lock=mine")
+    page.click("tbody a")
+    page.wait_for("location.pathname.includes('/runs/') && document.readyState === 'complete'")
+    loaded = "performance.getEntriesByType('resource').some(each => each.name.endsWith('report.html'))"
+    page.wait_for(loaded)
+    assert page.evaluate("document.querySelector('iframe').contentDocument") is None, "it is another site's"
+    assert page.evaluate("document.title").startswith("UNKNOWN"), "its script did not reach out of the frame"
+    assert page.complaints() == []
+    page.click(".bar nav a:last-child")
+    page.wait_for("location.search === '?tab=files' && document.readyState === 'complete'")
+    assert "config.json" in page.text()
+
+
 def test_a_run_gets_a_tag_and_the_list_shows_the_runs_that_have_it(page: Page, served: Served) -> None:
     page.open(f"{served.address}?lock=mine")
     page.click("tbody a")
@@ -159,7 +174,9 @@ def test_a_run_is_started_watched_stopped_and_repeated(page: Page, tmp_path: Pat
         page.click(".start form button")
         for number in (1, 2):
             page.wait_for(f"location.pathname.endsWith('/live') && {entered}", within_s=120)
-            assert "ms" in page.evaluate("document.querySelector('[data-text=acquire]').textContent")
+            assert page.evaluate(
+                "/^[\\d.]+ (µs|ms|s)$/.test(document.querySelector('[data-text=acquire]').textContent)"
+            )
             name = page.evaluate("decodeURIComponent(location.pathname.split('/').at(-2))")
             page.click(".stop button")
             page.wait_for(f"location.pathname.endsWith('/live') && {is_over}", within_s=120)
