@@ -46,7 +46,7 @@ def test_a_run_on_a_toy_backend_says_where_it_was_and_leaves_nothing(
     assert " in the open, resource on redis" in (run.path / "report.html").read_text()
     assert "--cluster open" in out, "the command that repeats the run"
     assert list(places.iterdir()) == []
-    assert "{auto,process,docker,open}" in runs.fencepost(tmp_path, "test", "--help")[1]
+    assert "{auto,process,docker,elsewhere,open}" in runs.fencepost(tmp_path, "test", "--help")[1]
     assert "open air" in runs.fencepost(tmp_path, "doctor")[1]
     monkeypatch.delenv(VARIABLE)
     code, out, err = runs.fencepost(tmp_path, "analyze", str(run.path))

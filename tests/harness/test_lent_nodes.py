@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from cluster.lent_servers import delete_keys, examine
 from cluster.polling import becomes_true
+from cluster.upstream import upstreams_in
+from fencepost.errors import UsageError
 from fencepost.files import matching
 from tests.harness import runs
 from tests.harness.lent import HOST, PASSWORD, USER, Lent, behind_tls, certificates
@@ -106,3 +109,30 @@ def test_nothing_is_left_of_a_killed_run(tmp_path: Path, lent: Lent) -> None:
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
     assert runs.is_gone(tmp_path, run)
+
+
+def test_only_keys_of_the_run_are_deleted(lent: Lent) -> None:
+    theirs, others = {"orders:1", "k1", "fencepost"}, {"fencepost:other:k1"}
+    for key in (*theirs, *others, "fencepost:mine:k1", "lock:{fencepost:mine:k2}:queue"):
+        lent.owner.set(key, "1")
+    (server,) = upstreams_in(lent.url)
+    assert delete_keys(server, "fencepost:mine:") == 2
+    assert lent.keys == theirs | others
+
+
+def test_a_server_that_an_acl_closes_to_locks_is_refused(lent: Lent) -> None:
+    (server,) = upstreams_in(lent.url)
+    assert [known.product for known in examine([server], with_data=False)] == ["redis"]
+    lent.owner.execute_command("ACL", "SETUSER", USER, "-eval")
+    with pytest.raises(UsageError, match=r"EVAL is refused .* grant"):
+        examine([server], with_data=False)
+    lent.owner.execute_command("ACL", "SETUSER", USER, "-info")
+    with pytest.raises(UsageError, match=r"INFO, .*, is refused .*grant \+info"):
+        examine([server], with_data=False)
+
+
+def test_a_replica_is_refused_with_the_name_of_its_primary(lent: Lent) -> None:
+    lent.owner.replicaof("primary.example", 6379)
+    (server,) = upstreams_in(f"redis://:{PASSWORD}@{HOST}:{lent.port}")
+    with pytest.raises(UsageError, match=r"it is a replica; name its primary, primary\.example"):
+        examine([server], with_data=False)
