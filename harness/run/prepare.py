@@ -77,6 +77,10 @@ def prepare(config: RunConfig, nodes_at: str | None = None) -> Prepared:
 def prepare_setup(config: RunConfig) -> Setup:
     """Check the configuration and find the programs, for a run without a schedule. Raises UsageError or
     BrokenEnvironmentError."""
+    if config.nodes_at is not None:
+        raise UsageError(
+            "--nodes-at is for runs of `fencepost test`: the steps of a script act on nodes of the run's own"
+        )
     config = with_lock_choices(config)
     check_input(config)
     return find_programs(config)

@@ -41,6 +41,8 @@ def values(each: Declared) -> st.SearchStrategy[Any]:
         return st.sampled_from(each.choices)
     if each.field == "workload":
         return st.sampled_from(workload_names())
+    if each.field == "nodes_at":
+        return st.none() | st.sampled_from(["rediss://a:6380", "rediss://a:6380,redis://b:6379"])
     if each.type is int:
         return st.integers(int(low), int(high))
     if each.type is float:
@@ -183,6 +185,9 @@ def test_the_options_of_each_command_are_those_that_are_declared_for_it() -> Non
         "--least-sections",
         "--most-empty",
         "--most-starved",
+        "--nodes-at",
+        "--nodes-ca",
+        "--nodes-with-data",
     }
     assert flags["script"] == common | {"--ttl", "--disk-fs", "--replication"}
     assert flags["shrink"] == {"--cluster"}

@@ -16,6 +16,8 @@ from cluster.polling import becomes_true
 from cluster.upstream import upstreams_in
 from fencepost.errors import UsageError
 from fencepost.files import matching
+from harness.config import RunConfig
+from harness.run.prepare import prepare_setup
 from tests.harness import runs
 from tests.harness.lent import HOST, PASSWORD, USER, Lent, behind_tls, certificates
 
@@ -136,3 +138,8 @@ def test_a_replica_is_refused_with_the_name_of_its_primary(lent: Lent) -> None:
     (server,) = upstreams_in(f"redis://:{PASSWORD}@{HOST}:{lent.port}")
     with pytest.raises(UsageError, match=r"it is a replica; name its primary, primary\.example"):
         examine([server], with_data=False)
+
+
+def test_a_script_is_not_played_on_servers_of_the_users_own() -> None:
+    with pytest.raises(UsageError, match="the steps of a script act on nodes of the run's own"):
+        prepare_setup(RunConfig(seed=7, nodes_at="redis://a:6379"))
