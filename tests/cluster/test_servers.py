@@ -17,7 +17,7 @@ from cluster.servers import redis
 from fencepost.errors import InternalError, UsageError
 from fencepost.extensions import VARIABLE
 from nemesis.base import Topology
-from nemesis.schedule import check_server, draw_schedule, for_cluster, left_out, parse_spec
+from nemesis.schedule import check_server, check_spec, draw_schedule, for_cluster, left_out, parse_spec
 
 REDIS = redis.SERVER
 ACCESS = Access.fresh(closed=True)
@@ -102,8 +102,22 @@ def test_a_nemesis_that_needs_what_the_server_lacks_is_refused_in_one_line(spec:
 def test_crashes_and_partitions_need_nothing_of_a_server() -> None:
     topology = Topology(("c1", "c2"), ("n1", "n2", "n3"), 1_000)
     poor = replace(REDIS, name="poor", **dict.fromkeys(OPTIONAL))
-    assert abilities(poor) == frozenset()
+    assert abilities(poor) == {"nodes of the run's own"}
     check_server(draw_schedule(parse_spec("crash+power+partition+pause"), 7, topology, 10_000), poor, "none")
+
+
+@pytest.mark.parametrize("spec", ["crash", "power", "pause", "partition+shutdown", "pause:targets=one-node"])
+def test_faults_of_nodes_that_are_not_the_run_s_own_are_refused(spec: str) -> None:
+    topology = Topology(("c1", "c2"), ("n1", "n2", "n3"), 1_000)
+    lent = REDIS.elsewhere
+    assert lent is not None
+    assert abilities(lent) == frozenset()
+    check_spec(parse_spec(spec), REDIS, topology)
+    with pytest.raises(UsageError, match="may act on nodes themselves, and those of --nodes-at are yours"):
+        check_spec(parse_spec(spec), lent, topology)
+    check_spec(parse_spec("partition+latency+pause:targets=clients+crash:targets=clients"), lent, topology)
+    drawn = draw_schedule(for_cluster(parse_spec("standard"), lent, topology), 7, topology, 60_000)
+    check_server(drawn, lent, "none")
 
 
 def test_a_mix_goes_without_what_the_server_cannot_do() -> None:
