@@ -67,6 +67,26 @@ def test_a_kind_may_say_which_causes_it_comes_of() -> None:
     }
 
 
+def test_what_only_stands_for_a_cause_may_be_noticed_later_than_what_it_led_to() -> None:
+    again, changed, orphan = (
+        found("renewal-after-release", 30),
+        found("changed-another-clients-key", 10),
+        found("orphan-outlasts-ttl", 20),
+    )
+    assert told((again, "set again"), (changed, "overwritten"), (orphan, None)) == {
+        "renewal-after-release": ["changed-another-clients-key", "orphan-outlasts-ttl"]
+    }
+    denied, alone = found("keys-left-behind", 30), found("refused-without-rival", 20)
+    assert told((denied, "denied"), (alone, None)) == {"keys-left-behind": [], "refused-without-rival": []}
+
+
+def test_what_nodes_may_have_lost_themselves_is_not_what_the_lock_did() -> None:
+    stopped, weak = found("lease-outlasts-keys", 10), found("lease-without-majority", 20)
+    assert told((stopped, "not prolonged"), (weak, "expired")) == {"lease-outlasts-keys": ["lease-without-majority"]}
+    weak = found("lease-without-majority", 20, "undecided")
+    assert len(told((stopped, "not prolonged"), (weak, "expired"))) == 2
+
+
 def test_keys_that_the_lock_left_do_not_follow_from_the_clients_that_they_kept_out() -> None:
     stuck, left = found("unavailable-while-free", 10), found("keys-left-behind", 20)
     assert told((stuck, "stuck keys"), (left, None)) == {"unavailable-while-free": [], "keys-left-behind": []}

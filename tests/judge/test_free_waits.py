@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from fencepost.history import ClientEnd
+from harness.checkers.explained import explain
 from harness.checkers.free_waits import Figures, check
-from harness.verdict import Finding
+from harness.verdict import Finding, Verdict
 from tests.golden import Golden
 from tests.judge.histories import History, ms
 
@@ -308,3 +309,45 @@ def test_tasks_of_a_process_share_its_links() -> None:
     history.request("c2", "n1", "SET k1 b NX PX 400", 51, 52, reply="null", did=False)
     assert longest(history) == 5000 - FREE
     assert longest(asks(history, 1900, 5000)) is None
+
+
+def listens(words: str = "BLPOP k1:wake 9", *others: tuple[float, str]) -> tuple[str | None, dict[str, Any]]:
+    """The cause, and the example, of a client that listens from 60 on; the words of others, and when."""
+    history = waits(5_000).request("c2", "n1", words, 60, connection=777, did=False)
+    for at, more in others:
+        history.request("c1", "n1", more, at, at + 1, connection=778, did=False)
+    judged(history)
+    run = history.recorded()
+    (finding,) = check(run).findings
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    return told.explanations[0].cause, dict(finding.examples[0])
+
+
+@pytest.mark.parametrize("words", ["BLPOP k1:wake 9", "SUBSCRIBE k1:wake"])
+def test_a_client_that_listens_where_no_request_tells_was_not_notified(words: str) -> None:
+    cause, example = listens(words, (101, "RPUSH k1:other free"))
+    assert cause == "not notified"
+    listened = {"listened": words.split()[0], "to": "k1:wake", "on": "n1", "was_notified": False}
+    assert example.items() >= listened.items()
+
+
+@pytest.mark.parametrize(
+    ("at", "words", "cause"),
+    [
+        (101, "RPUSH k1:wake free", "not woken"),
+        (101, "EVAL script 2 k1 k1:wake a", "not woken"),
+        (101, "BLPOP k1:wake 9", "not notified"),
+        (49, "RPUSH k1:wake free", "not notified"),
+        (51, "RPUSH k1:wake free", "not woken"),
+        (4_999, "RPUSH k1:wake free", "not woken"),
+        (5_001, "RPUSH k1:wake free", "not notified"),
+    ],
+)
+def test_a_request_that_names_the_channel_while_it_waits_may_have_told_it(at: float, words: str, cause: str) -> None:
+    assert listens("BLPOP k1:wake 9", (at, words))[0] == cause
+
+
+@pytest.mark.parametrize("words", ["SUBSCRIBE __keyevent@0__:del", "SUBSCRIBE __keyspace@0__:k1"])
+def test_what_the_node_tells_itself_no_request_names(words: str) -> None:
+    cause, example = listens(words)
+    assert (cause, "listened" in example) == ("not woken", False)

@@ -239,3 +239,13 @@ def test_a_key_that_is_set_along_with_the_keys_own_name_is_a_copy(permits: int, 
     config = {"workload": "semaphore", "permits": 2} if permits == 2 else {}
     owners = owners_of(freed(freed(own(own(inside(**config)), at=9, key="other"), "k1"), "other", 50.8))
     assert owners.copies == copies
+
+
+@pytest.mark.parametrize("key", ["k1", "tokens"])
+def test_a_mark_beside_a_token_that_releases_put_back_is_not_the_lock(key: str) -> None:
+    """The lock is free while its token is there, and the mark says that there is one."""
+    history = own(inside(), value="there", key="k1:init")
+    history.seen("n1", "set", 9, None, since=8.9, key=key).request("c1", "n1", f"RPUSH {key} t", 8.8, 9)
+    history.seen("n1", "deleted", 9.6, since=9.4, key=key).request("c1", "n1", f"BLPOP {key} 1", 9.3, 9.6)
+    history.seen("n1", "set", 50.6, None, since=50.4, key=key).request("c1", "n1", f"RPUSH {key} t", 50.3, 50.6)
+    assert owners_of(history).values == ({} if key == "k1" else {0: {"there"}})

@@ -259,3 +259,35 @@ def test_the_longest_delay_is_told() -> None:
     (finding,) = check(history.seen("n2", "set", 702, "a", since=699, ttl=900).recorded()).findings
     assert finding.count == 2
     assert "up to 599 ms after" in finding.text
+
+
+def beside(*at: float, words: str = "SET k1 b NX PX 900", number: int = 7, told: float = 0.2) -> History:
+    """c1 acquires again from 300 to 1,200 and asks over its own connection, while requests set its old value."""
+    history = released().op("c1", "acquire", "fail", 2, 300, 1200)
+    history.request("c1", "n1", words, 310, 311, reply="null", did=False)
+    for place, when in enumerate(at):
+        history.seen("n1", "prolonged" if place else "set", when + 0.1, "a", since=when - 0.2, ttl=900)
+        history.request("c1", "n1", f"SET k1 a PX 90{place}", when, when + 0.1, connection=number, told=when + told)
+    return history.seen("n1", "expired", 2_000, since=1_999)
+
+
+def test_renewals_that_go_on_beside_the_next_call() -> None:
+    assert found(beside(500, 800, 1100)) == (2, 0), "the first may have been under way when the release returned"
+
+
+@pytest.mark.parametrize(("again", "number"), [(750.2, 0), (750.4, 1)])
+def test_the_one_before_must_have_been_answered_for_250_ms(again: float, number: int) -> None:
+    assert found(beside(500, again)) == (number, 0)
+
+
+def test_without_an_answer_it_is_not_known_when_the_next_was_sent() -> None:
+    assert found(beside(500, 1_000, told=600)) == (0, 0)
+
+
+def test_what_goes_over_a_connection_of_the_call_is_the_calls() -> None:
+    assert found(beside(500, 800, number=101)) == (0, 0)
+
+
+@pytest.mark.parametrize("words", ["SET k1 a NX PX 900", "GET k2"])
+def test_a_call_that_asks_for_nothing_else_may_use_the_old_value(words: str) -> None:
+    assert found(beside(500, 800, words=words)) == (0, 0)
