@@ -57,6 +57,7 @@ from workloads.mutants.extending import (
 )
 from workloads.mutants.freeing import (
     ComparesThenFrees,
+    DeniesWhatItHolds,
     ExtendsOnceMoreAfterTheRelease,
     FreesAMajority,
     FreesUntilOneIsSilent,
@@ -80,7 +81,13 @@ from workloads.mutants.values import (
     OneValuePerSecond,
     TwoThreads,
 )
-from workloads.mutants.waiting import KeepsItsOwnMutex, ListensTooLate, SleepsForSeconds, StaysInTheQueue
+from workloads.mutants.waiting import (
+    KeepsItsOwnMutex,
+    ListensToAnotherChannel,
+    ListensTooLate,
+    SleepsForSeconds,
+    StaysInTheQueue,
+)
 
 __all__ = [
     "CONDITIONS",
@@ -101,6 +108,7 @@ __all__ = [
     "ComparesThenFrees",
     "Conditions",
     "CountsFromTheAnswers",
+    "DeniesWhatItHolds",
     "ExpiresInSeconds",
     "ExtendedByAnyNode",
     "ExtendsByOverwriting",
@@ -119,6 +127,7 @@ __all__ = [
     "KeepsTheKeysOfItsTries",
     "LateReplyCounts",
     "LeavesRefusedAttempts",
+    "ListensToAnotherChannel",
     "ListensTooLate",
     "LoadsItsScriptOnce",
     "LooksBeforeItSets",

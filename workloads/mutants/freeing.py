@@ -104,6 +104,7 @@ class LoadsItsScriptOnce(Redlock):
     conditions="busy",
     finding="unavailable-while-free",
     cause="stuck keys",
+    also={"keys-left-behind": "not undone"},
     source="redisson/redisson#4197",
 )
 class LeavesRefusedAttempts(Redlock):
@@ -168,3 +169,18 @@ class ReleasesAnotherName(Redlock):
 
     def release(self, lease: Lease) -> bool:
         return not any(reply is SILENT for reply in self.free(f"lock:{lease.key}", lease.value))
+
+
+@mutant(
+    "denies what it holds",
+    "the value that the node holds is compared with the value that was set",
+    conditions="busy",
+    finding="keys-left-behind",
+    cause="denied",
+)
+class DeniesWhatItHolds(Redlock):
+    """It compares bytes with text: it tells its user that the lock was lost, and leaves the keys."""
+
+    def release(self, lease: Lease) -> bool:
+        held = self._pool.ask(pack("GET", lease.key))
+        return held.count(lease.value) >= self.quorum() and super().release(lease)  # type: ignore[arg-type]  # as it is

@@ -32,6 +32,21 @@ class ListensTooLate(WakesByMessage):
 
 
 @mutant(
+    "listens to another channel",
+    "who waits listens where a release tells it",
+    conditions="blocking",
+    finding="waits-for-free-lock",
+    cause="not notified",
+)
+class ListensToAnotherChannel(WakesByMessage):
+    """No message reaches a client that waits."""
+
+    def sleep(self, key: str, left_ms: float) -> None:
+        if self._channel.subscribe(f"{key}:freed"):
+            self._channel.wait(left_ms)
+
+
+@mutant(
     "sleeps for seconds, not milliseconds",
     "BLPOP counts in seconds",
     conditions="blocking",
