@@ -1,7 +1,7 @@
 """What was taken from a key that never expires, and never given back: a token of a list, a count of a semaphore.
 
-What granted acquires do to such a key, and what releases do, are opposites: a pop and a push, INCR and DECR, SETNX and
-DEL. A client gives back what it took last. Where a key has a time to live, or anything else changes it, as what purges
+What granted acquires do to such a key, and what releases do, are opposites: a pop and a push, INCR and DECR. A client
+gives back what it took last, or deletes the key. Where a key has a time to live, or anything else changes it, as what purges
 the members of clients that are gone does, nothing is known.
 """
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
 _GONE: Final = ("evicted", "lost")
+_TAKES: Final = (
+    *("INCR", "INCRBY", "DECR", "DECRBY", "SPOP", "ZPOPMIN", "ZPOPMAX", "BZPOPMIN", "BZPOPMAX", "LPOP", "RPOP"),
+    *("BLPOP", "BRPOP", "LMPOP", "BLMPOP", "LMOVE", "BLMOVE", "RPOPLPUSH", "BRPOPLPUSH"),
+)
+"""What these leave adds up. What another command has set, a later client may replace."""
 
 
 def never_given_back(run: Recorded, ledger: Ledger, by_ns: int) -> Iterator[Change]:
@@ -34,7 +39,7 @@ def never_given_back(run: Recorded, ledger: Ledger, by_ns: int) -> Iterator[Chan
         return
     take, give = (str(of_calls.mode().iloc[0]) for of_calls in did.values())
     has_expiry = (own["what"] == "expired").any() or (own["had_until_ns"] < FOREVER_NS).any()
-    if take == give or has_expiry or not set(own["did"].dropna()) <= {take, give}:
+    if take == give or take not in _TAKES or has_expiry or not set(own["did"].dropna()) <= {take, give}:
         return
     taken = [row for _, of_key in own.groupby(["node", "key"], observed=True) for row in _left(of_key, take, give)]
     for change in map(ledger.change, sorted(taken)):
@@ -50,7 +55,7 @@ def _left(rows: pd.DataFrame, take: str, give: str) -> list[int]:
     of_request = (rows["request"].to_numpy() >= 0) & (rows["request"] == rows["request"].shift()).to_numpy()
     once, taken = rows[~of_request], list[tuple[int, str | None]]()
     for row, (what, did, client) in zip(once.index.tolist(), rows_of(once, "what", "did", "client"), strict=True):
-        if what in _GONE:
+        if what in _GONE or (what == "deleted" and did == give):
             taken.clear()
         elif did == take:
             taken.append((row, client))

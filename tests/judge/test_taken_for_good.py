@@ -130,3 +130,31 @@ def test_a_token_that_a_connection_without_a_client_took() -> None:
     (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
     assert told.explanations[0].cause == "never given back"
     assert "BLPOP" in told.explanations[0].sentence
+
+
+def test_what_a_later_client_replaces_need_not_be_given_back() -> None:
+    """Such keys may have their expiry in the value."""
+    made = history()
+    for number, client in enumerate(("c1", "c2"), 1):
+        at = 100 * number
+        made.op(client, "acquire", "ok", number, at - 5, at, validity_ms=90.0)
+        made.request(client, "n1", f"SET k1 until-{at}", at - 3, at - 2.5)
+        made.seen("n1", "set", at - 2.5, f"until-{at}", since=at - 3.2)
+        if number == 1:
+            made.end(client, "killed", at + 20)
+        else:
+            made.op(client, "release", "ok", number, at + 10, at + 12)
+            change(made, client, "DEL k1", at + 11, event="deleted")
+    assert lost(made) == 0
+
+
+def test_a_release_that_deletes_the_key_gives_all_of_it_back() -> None:
+    def made(deletes: str) -> History:
+        of_c1 = history().op("c1", "acquire", "ok", 1, 8, 10, validity_ms=900.0)
+        change(of_c1, "c1", "INCR k1", 9, event="set")
+        refused(refused(of_c1), 300, "c3")
+        of_c1.op("c1", "release", "ok", 1, 500, 502)
+        return change(of_c1, "c1", deletes, 501, event="deleted" if deletes == "DEL k1" else "changed")
+
+    assert lost(made("DEL k1")) == 0
+    assert lost(made("DECR k1")) == 2
