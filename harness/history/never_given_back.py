@@ -1,8 +1,8 @@
 """What was taken from a key that never expires, and never given back: a token of a list, a count of a semaphore.
 
 What granted acquires do to such a key, and what releases do, are opposites: a pop and a push, INCR and DECR. A client
-gives back what it took last, or deletes the key. Where a key has a time to live, or anything else changes it, as what purges
-the members of clients that are gone does, nothing is known.
+gives back what it took last, or deletes the key. Where a key has a time to live, or anything else changes it, as what
+purges the members of clients that are gone does, nothing is known.
 """
 
 from __future__ import annotations
