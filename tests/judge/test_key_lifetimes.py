@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from harness.checkers.explained import explain
 from harness.checkers.key_lifetimes import Figures, check
-from harness.verdict import Answer, Finding
+from harness.verdict import Answer, Finding, Verdict
 from tests.golden import Golden
 from tests.judge.histories import History, ms
 
@@ -303,6 +304,15 @@ def test_of_two_leases_that_are_too_long_the_worse_one_counts() -> None:
 def test_a_lock_that_was_asked_vouches_for_more_than_the_last_extension() -> None:
     assert short(extended(*ALL, end=200)) == []
     assert short(extended(*ALL, end=200).op("c1", "held", "ok", 1, 180, 181)) == [17]
+
+
+@pytest.mark.parametrize(("outcome", "cause"), [("ok", "not prolonged"), ("fail", None)])
+def test_a_lock_that_vouched_for_a_lease_that_no_renewal_prolonged(outcome: str, cause: str | None) -> None:
+    history = kept(60, 60, 60).op("c1", "held", outcome, 1, 40, 41)
+    finding = only(history)
+    assert ("held_ms" in finding.examples[0]) == (cause is not None)
+    (told,) = explain(history.recorded(), Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == cause
 
 
 def test_an_extension_that_was_asked_for_as_the_one_before_was_told_is_not_surely_a_later_one() -> None:
