@@ -62,5 +62,5 @@ def _left(rows: pd.DataFrame, take: str, give: str) -> list[int]:
         elif did == give and taken:
             # Another client may give back for one that is gone.
             own = [place for place, (_, who) in enumerate(taken) if who == client]
-            del taken[own[-1] if own else 0]
+            taken.pop(own[-1] if own else -1)
     return [row for row, _ in taken]

@@ -135,12 +135,12 @@ def test_a_token_that_a_connection_without_a_client_took() -> None:
 def test_what_a_later_client_replaces_need_not_be_given_back() -> None:
     """Such keys may have their expiry in the value."""
     made = history()
-    for number, client in enumerate(("c1", "c2"), 1):
+    for number, client in enumerate(("c2", "c1"), 1):
         at = 100 * number
         made.op(client, "acquire", "ok", number, at - 5, at, validity_ms=90.0)
         made.request(client, "n1", f"SET k1 until-{at}", at - 3, at - 2.5)
         made.seen("n1", "set", at - 2.5, f"until-{at}", since=at - 3.2)
-        if number == 1:
+        if client == "c1":
             made.end(client, "killed", at + 20)
         else:
             made.op(client, "release", "ok", number, at + 10, at + 12)
