@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Final
+from typing import Final, Literal
 
 from cluster import zookeeper_messages as zookeeper
 from cluster.address import Address, LinkKey, ProbeResult
@@ -51,6 +51,10 @@ _SETTINGS: Final = {
 }
 
 
+_Ended = Literal["answered", "refused", "closed", "silent"]
+"""How a write through a link ended. `refused`: it was not even dialled."""
+
+
 def leader(members: Mapping[str, Address], timeout_ms: float) -> str | None:
     """A leader that was cut off says for a while that it leads. So of those that say so, the one of the latest epoch
     counts, which is the upper half of its last transaction's number."""
@@ -85,28 +89,38 @@ def probe_links(
     targets: Mapping[LinkKey, Address], nodes: Mapping[str, Address], timeout_ms: float
 ) -> dict[LinkKey, ProbeResult]:
     """Write through each link at a path of its own, which vanishes with its session, and ask each node which of them it
-    has. A node without a majority behind it opens no session, so nothing is known of it."""
+    has. A node without a majority behind it closes every connection, so nothing is known of it, and a connection that
+    was closed says nothing of its link."""
     run = f"{MARK_PREFIX}{os.urandom(4).hex()}:"
     marks = {link: f"{run}{link[1]}:{link[0]}" for link in targets}
     through = at_once(partial(_through, targets[link], marks[link], timeout_ms) for link in targets)
     asked = list(dict.fromkeys(node for _, node in targets))
     seen = dict(zip(asked, at_once(partial(_marks, nodes[node]) for node in asked), strict=True))
     return {
-        link: result._replace(applied=None if (there := seen[link[1]]) is None else marks[link] in there)
-        for link, result in zip(targets, through, strict=True)
+        link: _result(ended, took_ms, marks[link], seen[link[1]])
+        for link, (ended, took_ms) in zip(targets, through, strict=True)
     }
 
 
-def _through(link: Address, mark: str, timeout_ms: float) -> ProbeResult:
-    began_s, answered, refused = monotonic(), False, False
+def _result(ended: _Ended, took_ms: float, mark: str, there: frozenset[str] | None) -> ProbeResult:
+    """`there`: what the node has; None if it does not say."""
+    refused = ended == "refused" or (ended == "closed" and there is not None)
+    return ProbeResult(ended == "answered", None if there is None else mark in there, refused, took_ms)
+
+
+def _through(link: Address, mark: str, timeout_ms: float) -> tuple[_Ended, float]:
+    began_s = monotonic()
+    ended: _Ended = "silent"
     try:
         zookeeper.ask(link, timeout_ms, zookeeper.create(f"/{mark}"), is_link=True)
-        answered = True
+        ended = "answered"
+    except ConnectionRefusedError:
+        ended = "refused"
     except ConnectionError:
-        refused = True
+        ended = "closed"
     except OSError:
         pass
-    return ProbeResult(answered, None, refused, (monotonic() - began_s) * 1e3)
+    return ended, (monotonic() - began_s) * 1e3
 
 
 def _marks(node: Address) -> frozenset[str] | None:
