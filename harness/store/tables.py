@@ -114,7 +114,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         final_values=folder.read_final(),
         traffic=link_traffic(folder, config, timeline.start_ns),
         wire=partial(wire_record, folder, config),
-        sessions=partial(connections_of, folder) if _session_is_connection(environment) else lambda: None,
+        sessions=partial(connections_of, folder) if session_is_connection(environment) else lambda: None,
         key_events=folder.read_nodes,
         watched=_read_watched(folder),
         unwatchable=_unwatchable(environment),
@@ -184,7 +184,7 @@ def _settles_within_ms(environment: Mapping[str, Any]) -> float | None:
     return float(group["settles_within_ms"]) if isinstance(group, dict) else None
 
 
-def _session_is_connection(environment: Mapping[str, Any]) -> bool:
+def session_is_connection(environment: Mapping[str, Any]) -> bool:
     """Whether the nodes' server ends a session with its connection, as far as that is on record."""
     cluster = environment.get("cluster")
     return isinstance(cluster, Mapping) and cluster.get("session_ends_with_connection") is True

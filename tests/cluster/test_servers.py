@@ -71,6 +71,10 @@ def test_a_program_is_recognised_by_what_it_prints() -> None:
     assert (valkey.version_in(redis_says), valkey.version_in(valkey_says)) == (None, "8.1.8")
 
 
+def test_only_of_postgres_a_closed_connection_tells_that_a_session_has_ended() -> None:
+    assert {name for name, server in servers().items() if server.session_ends_with_connection} == {"postgres"}
+
+
 def test_locks_dial_both_with_the_scheme_that_redis_libraries_know() -> None:
     for name in ("redis", "valkey"):
         assert server_named(name).url("127.0.0.1", 7001) == "redis://127.0.0.1:7001/0"

@@ -13,6 +13,7 @@ from harness.explain.examples import Side
 from harness.explain.sessions import by_session
 from harness.history.recorded import Recorded
 from harness.history.run_tables import WireGaps
+from harness.store.tables import session_is_connection
 from harness.store.wire import CONNECTIONS_SCHEMA
 from harness.verdict import Finding
 from tests.judge.histories import History, ms
@@ -105,6 +106,21 @@ def test_a_lock_that_promised_a_time_is_judged_by_that() -> None:
     history = History().op("c1", "acquire", "ok", 1, 5, 10, validity_ms=100).op("c1", "release", "ok", 1, 50, 60)
     run = replace(history.recorded(), sessions=lambda: table(connection(1, client=40)))
     assert check(run).figures is None
+
+
+@pytest.mark.parametrize(
+    ("cluster", "tell"),
+    [
+        ({"session_ends_with_connection": True}, True),
+        ({"session_ends_with_connection": False}, False),  # ZooKeeper: a client carries its session to another member
+        ({}, False),
+        (7, False),
+    ],
+)
+def test_connections_tell_of_sessions_only_where_the_server_ends_one_with_the_other(
+    cluster: object, tell: bool
+) -> None:
+    assert session_is_connection({"cluster": cluster}) is tell
 
 
 def overlap(released: str, *connections: dict[str, Any]) -> str:
