@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from fencepost.errors import UsageError
+from fencepost.setup import jars as jars_of
 from fencepost.setup.toolchains import GO, Toolchain
 from fencepost.setup.workshop import SetupError, Workshop
 from workloads.installation import launch_of
-from workloads.languages import java, node, rust
+from workloads.languages import node, rust
 from workloads.manifest import Manifest
 
 TOY = Toolchain(
@@ -110,19 +111,19 @@ def test_a_jar_with_another_sum_than_the_pinned_one_is_refused(shop: Workshop, t
     cache.mkdir(parents=True)
     (cache / "toy-1.0-linux.jar").write_text("right")
     (tmp_path / "jars.txt").write_text(f"# ours\norg.toy:toy:1.0:linux {hashlib.sha256(b'right').hexdigest()}\n")
-    jars = java._read(tmp_path / "jars.txt")
-    java._download(shop, "lock-x", jars, tmp_path / "jars")
+    jars = jars_of.read_jars(tmp_path / "jars.txt")
+    jars_of.bring_jars(shop, "lock-x", jars, tmp_path / "jars")
     assert (tmp_path / "jars" / "toy-1.0-linux.jar").read_text() == "right"
     (cache / "toy-1.0-linux.jar").write_text("wrong")
     with pytest.raises(SetupError, match=r"toy-1\.0-linux\.jar has the SHA-256 .*, but .* is pinned"):
-        java._download(shop, "lock-x", jars, tmp_path / "again")
+        jars_of.bring_jars(shop, "lock-x", jars, tmp_path / "again")
 
 
 @pytest.mark.parametrize("line", ["org.toy:toy 12ab", f"org.toy:toy {'0' * 64}", "org.toy:toy:1.0"])
 def test_a_line_that_pins_no_jar_is_quoted(tmp_path: Path, line: str) -> None:
     (tmp_path / "jars.txt").write_text(line)
     with pytest.raises(SetupError, match=rf"jars\.txt:1: '{line}' is not group:artifact:version"):
-        java._read(tmp_path / "jars.txt")
+        jars_of.read_jars(tmp_path / "jars.txt")
 
 
 def manifest(folder: Path, *command: str) -> Manifest:
