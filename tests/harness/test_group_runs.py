@@ -61,8 +61,8 @@ def test_a_correct_lock_survives_the_loss_of_its_leader_and_the_record_says_how_
     assert all(cut["led_by"] in pair for pair in cut["cut_members"])
     assert cut["elected"] not in (None, cut["led_by"]), cut
     assert cut["elected_after_ms"] > 0
-    played = faults_of(runs.only_run(tmp_path))
-    assert {fault["nemesis"] for fault in played} == {"members"}
+    played = json.loads((runs.only_run(tmp_path) / "played.json").read_text())
+    assert {fault["nemesis"] for fault in played["faults"]} == {"members"}
 
 
 @pytest.mark.needs("lock:etcd")
@@ -73,14 +73,14 @@ def test_a_replay_cuts_the_members_that_were_cut_whoever_leads_by_then(tmp_path:
     code, out, err = runs.fencepost(tmp_path, "replay", str(first), "--times", "1")
     assert code == 0, out + err
     (second,) = {path for path in first.parent.iterdir() if path.is_dir() and not path.is_symlink()} - {first}
-    cut = [[fault["fault"]["pairs"] for fault in faults_of(folder)] for folder in (first, second)]
-    assert cut[0] == cut[1] != []
+    assert cuts_of(first) == cuts_of(second) != []
 
 
-def faults_of(folder: Path) -> list[dict[str, Any]]:
-    """Those that were injected in the end."""
-    faults: list[dict[str, Any]] = json.loads((folder / "played.json").read_text())["faults"]
-    return faults
+def cuts_of(folder: Path) -> list[set[tuple[str, str]]]:
+    """Which members did not hear which others, fault by fault."""
+    events = [json.loads(line) for line in (folder / "nemesis.jsonl").read_text().splitlines()]
+    injected = (event for event in events if event["event"] == "injected" and event.get("cut_members"))
+    return [{(sender, receiver) for sender, receiver in event["cut_members"]} for event in injected]
 
 
 @on_each
