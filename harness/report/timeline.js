@@ -9,6 +9,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
   const where = root.querySelector(".where");
   const ctx = canvas.getContext("2d");
   const BLAME = ["lock", "client", "undecided"];
+  const KEY_COLOURS = ["s0", "s1", "s2", "s3", "s5"];  // grey is for a key of an unknown client
   const SAYS = ["both still held valid leases: the lock is to blame", "a client outlived its lease",
                 "the record allows both readings: undecided"];
 
@@ -61,7 +62,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
   // --- drawing -------------------------------------------------------------------------------------------------
   function readColours() {
     const style = getComputedStyle(document.documentElement);
-    for (const name of ["panel", "ink", "soft", "line", "faint", "section", "beyond", "wait", "lock", "client", "undecided", "fault", "unplanned", "cut", "slow", "down", "s0", "s1", "s2", "s3", "s4", "s5"])
+    for (const name of ["panel", "ink", "soft", "line", "faint", "section", "beyond", "wait", "lock", "client", "undecided", "fault", "unplanned", "cut", "slow", "down", "s0", "s1", "s2", "s3", "s5"])
       colours[name] = style.getPropertyValue("--" + name).trim();
   }
   function stripes(colour) {
@@ -113,7 +114,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
       const to = heldFrom[n] + H.length[n], k = H.key[n];
       if (to < v0 || (key >= 0 && k !== key)) continue;
       const c = H.client[n], y = nodesY + H.node[n] * nodeH + 2 + (k % keyLanes) * laneH;
-      ctx.fillStyle = c < 0 ? colours.undecided : colours["s" + c % 6]; ctx.globalAlpha = 0.75;
+      ctx.fillStyle = c < 0 ? colours.undecided : colours[KEY_COLOURS[c % KEY_COLOURS.length]]; ctx.globalAlpha = 0.75;
       bar(heldFrom[n], to, y, laneH, 1); ctx.globalAlpha = 1;
       const a = Math.max(x(heldFrom[n]), LEFT), w = Math.min(x(to), LEFT + plotW()) - a;
       if (named && w > 26) { ctx.textAlign = "left"; ctx.fillStyle = colours.ink; ctx.font = "10px system-ui, sans-serif"; label(c < 0 ? "?" : data.clients[c], a + 3, y + laneH / 2, w - 4); }
@@ -262,7 +263,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
     moment = n; chosen = O.findIndex(o => Math.abs(o[2] - m[1]) < 2000 && m[3].includes(S.client[o[0]]));
     view(from - room, to + room);
   }
-  const walk = by => { if (M.length) showMoment(moment < 0 ? (by > 0 ? 0 : M.length - 1) : (moment + by + M.length) % M.length); };
+  const walk = by => { if (!M.length) next(by); else showMoment(moment < 0 ? (by > 0 ? 0 : M.length - 1) : (moment + by + M.length) % M.length); };
   const next = by => { if (O.length) showOverlap(chosen < 0 ? (by > 0 ? 0 : O.length - 1) : (chosen + by + O.length) % O.length); };
   const longest = () => { let best = 0; O.forEach((o, n) => { if (o[3] - o[2] > O[best][3] - O[best][2]) best = n; }); showOverlap(best); };
   const actions = { whole, longest, in: () => zoom(0.5), out: () => zoom(2), previous: () => walk(-1), next: () => walk(1), overlap: () => next(1) };
