@@ -60,7 +60,7 @@ class StartedRuns:
     async def _start(self, command: str, words: Sequence[str]) -> str:
         said = TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would hold the run up
         process = subprocess.Popen(
-            [sys.executable, "-m", "fencepost", command, *words, f"--results={self.results}"],
+            [sys.executable, "-P", "-m", "fencepost", command, *words, f"--results={self.results}"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=said,

@@ -25,8 +25,9 @@ class _Kept(msgspec.Struct):
 
 def read_tags(results: Path) -> Mapping[str, Sequence[str]]:
     """Empty if there are none, or the file cannot be read."""
+    path = results / FILE
     try:
-        return read_json(results / FILE, _Kept).tags
+        return read_json(path, _Kept).tags if path.exists() else {}
     except UsageError:
         return {}
 

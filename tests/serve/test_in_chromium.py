@@ -119,17 +119,21 @@ def names(page: Page) -> list[str]:
     return [str(text).partition(",")[0] for text in page.evaluate(CHOSEN)]
 
 
-def test_the_list_is_sorted_by_lock(page: Page, served: Served) -> None:
-    page.open(served.address)
-    assert names(page)[:2] == ["mine", "redlock"]
-    for order, says in (("lock", "by lock"), ("most severe", "most severe first")):
-        page.evaluate(f"document.querySelector('[name=sort]').value = {order!r}")
-        page.click("form[method=get] button")
-        page.wait_for(f"document.body.innerText.includes({says!r})")
-        if order == "lock":
-            assert names(page)[1:] == ["mine", "redlock"], "one whose lock is not known comes first"
-    assert names(page)[:2] == ["mine", "redlock"], "what was judged before what is damaged"
-    assert page.complaints() == []
+def test_the_list_is_sorted_by_lock(page: Page, tmp_path: Path) -> None:
+    a_run(tmp_path / "runs", 1, lock="redlock")
+    a_run(tmp_path / "runs", 2, lock_command="node lock.mjs", name="zebra")
+    with serving(tmp_path) as served:
+        page.open(served.address)
+        assert names(page) == ["zebra", "redlock"]
+        for order, says, shown in (
+            ("lock", "by lock", ["redlock", "zebra"]),
+            ("newest", "newest first", ["zebra", "redlock"]),
+        ):
+            page.evaluate(f"document.querySelector('[name=sort]').value = {order!r}")
+            page.click("form[method=get] button")
+            page.wait_for(f"document.body.innerText.includes('2 runs, {says}')")
+            assert names(page) == shown
+        assert page.complaints() == []
 
 
 def test_a_run_s_own_page_is_shown_in_a_frame_and_its_files_behind_a_tab(page: Page, served: Served) -> None:
