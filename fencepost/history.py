@@ -126,7 +126,7 @@ class Effect:
     it. `title`: what they are called in a list. `state`: how each of them was, after `was`; empty: what
     `Impact.node_state` says. `organ`: what of the part was so, if not all of it.
     `halts`: the parts did nothing at all while it lasted. `look`: how the page draws it, as an entry of `LOOKS` in
-    `harness/report/page.js`.
+    `harness/report/timeline.js`.
     """
 
     of: Literal["client", "node", "link", "members"]
