@@ -73,17 +73,16 @@ class Progress:
         self._thread = threading.Thread(target=self._go_on, daemon=True)
         reporter.showfspath = False
 
-    def _begin(self, nodeids: Sequence[str]) -> None:
-        if self._tally is None and nodeids:
-            self._tally = Tally(nodeids, load())
-            self._thread.start()
-
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._begin([item.nodeid for item in session.items])
+        """This process plays the tests itself: what a thread said during a test would be taken for the test's output."""
+        if session.items:
+            self._tally = Tally([item.nodeid for item in session.items], load())
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        self._begin(ids)
+        if self._tally is None and ids:
+            self._tally = Tally(ids, load())
+            self._thread.start()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_report_teststatus(self) -> Generator[None, Any, Any]:

@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from cluster.registry import servers
 from fencepost.__main__ import main
 from fencepost.errors import UsageError
 from harness.cli.main import find_command
 from harness.options import RunArguments, config_from
 from nemesis.base import Topology
-from nemesis.schedule import draw_schedule, parse_spec
+from nemesis.schedule import draw_schedule, for_cluster, parse_spec
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("cluster", "fencepost", "harness", "nemesis", "workloads")
@@ -231,7 +232,10 @@ def check_call(words: list[str]) -> None:
     if isinstance(call.arguments, RunArguments):
         config = config_from(call.arguments, call.given)
         topology = Topology(config.client_names, config.node_names, config.ttl_ms)
-        draw_schedule(parse_spec(config.nemesis), config.seed, topology, config.duration_ms)
+        spec = parse_spec(config.nemesis)
+        if config.server in servers():
+            spec = for_cluster(spec, servers()[config.server], topology)
+        draw_schedule(spec, config.seed, topology, config.duration_ms)
 
 
 def test_every_call_in_a_block_is_accepted() -> None:

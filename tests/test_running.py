@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -160,6 +161,31 @@ def test_a_test_that_hangs_is_named_while_it_does() -> None:
     clock.now = 40.0
     tally.starts("b.py::runs")
     assert tally.in_words().endswith("; a.py::hangs has been running for 40 s")
+
+
+def test_nothing_is_said_into_the_output_of_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that plays the tests itself captures all that is written during a test."""
+    said = list[str]()
+
+    class Reporter:
+        isatty, showfspath = False, True
+
+        def write_line(self, text: str, **_: object) -> None:
+            said.append(text)
+
+        def flush(self) -> None:
+            pass
+
+    class Session:
+        items = (SimpleNamespace(nodeid="a.py::test"),)
+
+    monkeypatch.setattr("tests.progress._LOG_S", 0.01)
+    progress = Progress(Reporter())  # type: ignore[arg-type]
+    progress.pytest_collection_finish(Session())  # type: ignore[arg-type]
+    assert not becomes_true(lambda: bool(said), within_s=0.2)
+    progress.pytest_runtest_logfinish("a.py::test")
+    assert said == ["1 of 1 test"]
+    progress.pytest_sessionfinish()
 
 
 def test_files_that_take_long_begin_first() -> None:
