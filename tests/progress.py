@@ -74,7 +74,7 @@ class Progress:
         reporter.showfspath = False
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """This process plays the tests itself: what a thread said during a test would be taken for the test's output."""
+        """This process plays the tests itself: what a thread said during a test would be taken for its output."""
         if session.items:
             self._tally = Tally([item.nodeid for item in session.items], load())
 
