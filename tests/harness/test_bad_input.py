@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import run
+from tests.peers.recorded import unpack
 
 
 @pytest.mark.parametrize(
@@ -105,6 +106,12 @@ def test_what_the_user_named_and_the_lock_cannot_have_is_refused_and_not_replace
     assert len(err.splitlines()) == 1, err
     assert words in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_replay_refuses_what_its_other_lock_cannot_have(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    recorded = unpack(tmp_path) / "control-quorum-of-two-partition-pause-16"
+    assert run(["replay", str(recorded), "--lock", "postgres-advisory", "--persistence", "none"]) == 254
+    assert NONE in capfd.readouterr().err
 
 
 def test_a_foreign_schedule_is_refused(
