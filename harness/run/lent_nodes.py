@@ -41,10 +41,10 @@ def with_lent_nodes(config: RunConfig, told: str | None) -> tuple[RunConfig, tup
         return config, ()
     usual = RunConfig(seed=0)
     found = upstreams_in(told or config.nodes_at, config.nodes_ca)
+    _check_lock(config, len(found))
     for field, why in _NOT_OURS.items():
         if getattr(config, field) != getattr(usual, field):
             raise UsageError(f"--{field.replace('_', '-')} cannot be set for the servers of --nodes-at: {why}")
-    _check_lock(config, len(found))
     if config.cluster not in (usual.cluster, ELSEWHERE):
         raise UsageError(f"--cluster {config.cluster} is where the run starts servers; leave it out with --nodes-at")
     if config.nodes not in (usual.nodes, len(found)):
