@@ -208,8 +208,9 @@ class ServerNode(ABC):
     def is_up(self, timeout_ms: float = 200) -> bool: ...
 
     def effective_config(self) -> Mapping[str, str]:
+        """Asked when the server has just started, so it may take as long as the start itself."""
         try:
-            return self._server.effective_config(self.address, ASK_MS)
+            return self._server.effective_config(self.address, 1_000 * VERB_LIMIT_S)
         except OSError as error:
             raise BrokenEnvironmentError(f"{self._name} does not report its configuration: {error}") from error
 
