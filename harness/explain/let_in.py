@@ -26,7 +26,7 @@ def let_in(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> str
     """`n1 let both in: it answered c4's EXEC with [0,1,0] at +2.4 ms, and c3's EXEC with [0,1,0] at +4.1 ms. Then c5
     deleted k1:inside: in its release it sent DEL to n1 at +3.0 ms; the node answered 1.`, and what their requests did
     to the lock's keys. Empty if that is not on record."""
-    answers = [_last_answers(wire, side) for side in (earlier, later)]
+    answers = [_last_answers(run, wire, side) for side in (earlier, later)]
     both = [node for node in run.nodes if all(node in one for one in answers)]
     if not both:
         return ""
@@ -41,11 +41,18 @@ def let_in(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> str
     return " ".join(filter(None, parts))
 
 
-def _last_answers(wire: WireRequests, side: Side) -> dict[str, WireRequest]:
-    """By node, the last request of the client's acquire that was answered."""
-    process = side.client.partition("@")[0]
-    asked = wire.of_client(process, side.asked_from_ns, side.start_ns)
-    return {one.node: one for one in asked}
+def _last_answers(run: Recorded, wire: WireRequests, side: Side) -> dict[str, WireRequest]:
+    """By node, the last request of the client's acquire that was answered. A process with several tasks sends those of
+    all of them; which is one task's is known only of requests that changed a key."""
+    process, _, task = side.client.partition("@")
+    if not task:
+        return {one.node: one for one in wire.of_client(process, side.asked_from_ns, side.start_ns)}
+    if run.ledger is None:
+        return {}
+    rows = run.ledger.rows
+    is_its = (rows["task"] == side.client) & (rows["section"] == side.section) & (rows["f"] == "acquire")
+    asked = [wire.at(int(request)) for request in rows["request"][is_its]]
+    return {one.node: one for one in asked if one is not None and one.from_node_ns is not None}
 
 
 def _answer(run: Recorded, side: Side, request: WireRequest) -> str:

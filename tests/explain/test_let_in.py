@@ -67,3 +67,16 @@ def test_a_deletion_of_what_others_had_added_is_told(golden: Golden) -> None:
     story.op("c3", "acquire", "fail", 1, 3, 8).op("c1", "release", "ok", 1, 5, 7)
     story.section("c1", 10, 60, asked=8, number=2).section("c2", 30, 50, asked=28)
     golden(story.told("overlap").sentence)
+
+
+def test_an_answer_to_another_task_of_the_process_is_not_told() -> None:
+    """While c1@1 tries, so does c1@3 of the same process, and is refused last."""
+    story = Story(clients=2, nodes=1).watched("n1")
+    story.request("c2", "n1", "SET k1 a NX", 9, 9.5, reply="OK", told=9.8)
+    story.seen("n1", "set", 10, "a", since=8)
+    story.request("c1", "n1", "SET k1 b NX", 29, 29.2, reply="null", told=29.9)
+    story.op("c1@3", "acquire", "fail", 1, 28, 31)
+    story.section("c2@1", 10, 60, asked=8).section("c1@1", 30, 50, asked=28)
+    sentence = story.told("overlap").sentence
+    assert "nil" not in sentence
+    assert "let both in" not in sentence
