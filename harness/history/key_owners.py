@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fencepost.history import FIELDS_APART
 from harness.history.calls import NO_CALL
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
@@ -132,10 +133,12 @@ class _Used:
         return value in self.sections_of and len(self.clients[value]) == 1
 
     def shared(self, holdings: pd.DataFrame) -> dict[str, list[int]]:
-        """The values of sections of several clients that had no other value."""
+        """The values of sections of several clients that had no other value. What a hash of several fields holds is of
+        several owners, or counts, so it is no value of one."""
         told = {row for value, rows in self.sections_of.items() if len(self.clients[value]) == 1 for row in rows}
         found = {}
-        for value in dict.fromkeys(holdings["value"].dropna()):
+        is_of_several = holdings["is_hash"] & holdings["value"].str.contains(FIELDS_APART, regex=False, na=False)
+        for value in dict.fromkeys(holdings["value"][~is_of_several].dropna()):
             rows = sorted(self.sections_of.get(value, set()) - told)
             if value not in self.counted and len({self.client_of[row] for row in rows}) > 1:
                 found[value] = rows

@@ -100,15 +100,15 @@ def test_a_run_that_nobody_watched_gives_no_answer() -> None:
 # Keys that are hashes: their field names the client, and all its sections show the same value.
 
 
-def hashes(*, second_client: str = "c1") -> History:
+def hashes(*, second_client: str = "c1", fields: str = "client:1") -> History:
     """c1 is inside from 10 to 50 and from 210 to 250; the nodes hold its field both times."""
     history = History().watch(*NODES)
     for number, begin, client in ((1, 0, "c1"), (2, 200, second_client)):
         number = 1 if client == "c2" else number
         history.section(client, begin + 10, begin + 50, asked=begin + 5, number=number)
-        history.sets(client, "client:1", number=number)
+        history.sets(client, fields, number=number)
         for node in NODES:
-            history.seen(node, "set", begin + 8, "client:1", since=begin + 6, ttl=100, is_hash=True)
+            history.seen(node, "set", begin + 8, fields, since=begin + 6, ttl=100, is_hash=True)
             history.seen(node, "deleted", begin + 52, since=begin + 50)
     return history
 
@@ -147,6 +147,10 @@ def test_a_value_that_a_section_shows_twice_is_not_shared() -> None:
 def test_a_field_that_two_clients_use_names_no_owner() -> None:
     finding = only(hashes(second_client="c2"))
     assert finding.kind == "shared-value"
+
+
+def test_several_fields_are_no_value_of_one_owner() -> None:
+    assert check(hashes(second_client="c2", fields="0, 1").recorded()).findings == ()
 
 
 def test_a_lock_may_set_another_field_on_each_node() -> None:
