@@ -71,8 +71,8 @@ def test_replicas_copy_the_first_node_through_links_that_can_be_cut(opened: Open
     assert ask(three, "GET", "key") is None
     assert "READONLY" in str(ask(two, "SET", "key", "own"))
     recorded = two.effective_config()
-    assert recorded["masteruser"] == cluster.credentials.harness.user
-    assert cluster.credentials.harness.password not in str(recorded), "it is kept with the run"
+    assert recorded["masteruser"] == cluster.access.harness.user
+    assert cluster.access.harness.password not in str(recorded), "it is kept with the run"
     cluster.restore([("n3", "n1")], "fault")
     assert becomes_true(lambda: says(three, ("GET", "key"), "new"))
 
@@ -117,7 +117,7 @@ def test_one_sentinel_of_three_replaces_nobody(opened: Open) -> None:
 def test_a_client_may_ask_a_sentinel_for_the_primary_and_nothing_else(opened: Open) -> None:
     cluster = opened("sentinel")
     address = cluster.links["c1", "s1"].address
-    password = cluster.credentials.clients
+    password = cluster.access.clients
     login = [("AUTH", password)] if password else []
     asked = [("SENTINEL", "GET-MASTER-ADDR-BY-NAME", replication.GROUP), ("SENTINEL", "FAILOVER", replication.GROUP)]
     *_, named, refused = resp.ask(address, *login, *asked, timeout_ms=2_000)
