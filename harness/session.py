@@ -123,8 +123,7 @@ def record_run(prepared: Prepared, folder: RunFolder, progress: Display, enough:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A judged run folder. `replay`: the command that makes the run again. `album`: its
-    diagrams."""
+    """A judged run folder. `replay`: the command that makes the run again. `album`: its diagrams."""
 
     recorded: Recorded
     verdict: Verdict

@@ -121,9 +121,10 @@ class Pretended:
 
     def _judge(self, folder: RunFolder) -> Judged:
         from harness.checkers.judge import judge
+        from harness.explain.space_time import Album
 
         recorded = History().section("c1", 5, 90).recorded()
-        return Judged(recorded, judge(recorded), {}, "")
+        return Judged(recorded, judge(recorded), {}, "", (), Album(recorded, folder))
 
 
 @pytest.fixture
