@@ -104,7 +104,7 @@ def check(run: Recorded) -> Answer:
     findings = []
     for blame, kind in kinds.items():
         noun = "pair of sections" if kind.count == 1 else "pairs of sections"
-        text = f"{kind.count} {noun} overlapped, by up to {milliseconds(kind.longest_ns / 1e6)}; {words[blame]}"
+        text = f"{kind.count:,} {noun} overlapped, by up to {milliseconds(kind.longest_ns / 1e6)}; {words[blame]}"
         if blame == "lock" and by_part is not None:
             text += f" ({_parts_in_words(by_part)})"
         pairs = dict.fromkeys([*kind.first, kind.longest])

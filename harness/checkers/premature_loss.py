@@ -64,10 +64,11 @@ def check(run: Recorded) -> Answer:
         }
         for row in lost.sort_values("complete_ns").head(5).to_dict("records")
     )
-    noun = "lease was" if len(lost) == 1 else "leases were"
+    one = "lease was lost before its holder released it, within its validity"
+    several = "leases were lost before their holders released them, within their validity"
     text = (
-        f"{len(lost)} {noun} lost before its holder released it, within its validity, although no fault was in "
-        "force: another client deleted or took the keys, or they expired too early"
+        f"{len(lost):,} {one if len(lost) == 1 else several}, although no fault was in force: another client deleted "
+        "or took the keys, or they expired too early"
     )
     return Answer(figures, (LOST_EARLY.found("lock", text, len(lost), examples),))
 
