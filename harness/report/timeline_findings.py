@@ -13,7 +13,7 @@ _LENGTHS: Final = ("for_ms", "overlap_ms")
 _NOT_NAMES: Final = ("key", "what", "seen", "cause", "how", "command", "call")
 
 
-class Moment(NamedTuple):
+class Mark(NamedTuple):
     """`finding`: its place among the findings. Times in ms since the start of the load; `clients`, `nodes`: rows."""
 
     finding: int
@@ -23,7 +23,7 @@ class Moment(NamedTuple):
     nodes: tuple[int, ...]
 
 
-def moments(findings: Sequence[Finding], clients: Mapping[str, int], nodes: Mapping[str, int]) -> list[Moment]:
+def moments(findings: Sequence[Finding], clients: Mapping[str, int], nodes: Mapping[str, int]) -> list[Mark]:
     """In the order of the findings and their examples. A finding whose examples tell no time has one moment, when the
     first of all happened; none if that is not known."""
     found = []
@@ -35,7 +35,7 @@ def moments(findings: Sequence[Finding], clients: Mapping[str, int], nodes: Mapp
             at_ms = float(example["at_ms"])
             names = list(_names(example))
             length_ms = next((float(example[name]) for name in _LENGTHS if example.get(name) is not None), 0.0)
-            found.append(Moment(place, at_ms, at_ms + max(length_ms, 0.0), _rows(names, clients), _rows(names, nodes)))
+            found.append(Mark(place, at_ms, at_ms + max(length_ms, 0.0), _rows(names, clients), _rows(names, nodes)))
     return found
 
 

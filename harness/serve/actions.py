@@ -35,7 +35,7 @@ class Repeat(Handler):
         self.redirect(address(self.root, repeated) + "live", status=303)
 
 
-class Stop(Handler):
+class StopRun(Handler):
     async def post(self, name: str) -> None:
         self.run_folder(name)
         self.shared.started.stop(name)

@@ -22,7 +22,7 @@ from tornado.web import Application
 
 from fencepost.errors import UsageError
 from harness.serve.access import A_RUN_S_FILE, MOST_OF_A_FORM, Gate
-from harness.serve.actions import Repeat, Start, Stop, Tag
+from harness.serve.actions import Repeat, Start, StopRun, Tag
 from harness.serve.active_runs import with_those_under_way
 from harness.serve.campaigns import Campaigns
 from harness.serve.files import file_named, write_zip
@@ -74,7 +74,7 @@ def _application(shared: Shared) -> Application:
         (r"/[^/]+/two", _TwoRuns),
         (r"/[^/]+/start", Start),
         (r"/[^/]+/runs/([^/]+)/repeat", Repeat),
-        (r"/[^/]+/runs/([^/]+)/stop", Stop),
+        (r"/[^/]+/runs/([^/]+)/stop", StopRun),
         (r"/[^/]+/runs/([^/]+)/tags", Tag),
         (r"/[^/]+/runs/([^/]+)/", _Run),
         (r"/[^/]+/runs/([^/]+)/live", LiveRunPage),

@@ -26,7 +26,7 @@ _ENDS_WITHIN_S: Final = 60.0
 
 
 @dataclass(slots=True)
-class _Started:
+class _Command:
     process: subprocess.Popen[bytes]
     said: IO[bytes]
 
@@ -43,7 +43,7 @@ class StartedRuns:
     processors disturb each other."""
 
     results: Path
-    _runs: dict[str, _Started] = field(default_factory=dict)
+    _runs: dict[str, _Command] = field(default_factory=dict)
     _is_starting: bool = False
 
     async def start(self, command: str, words: Sequence[str]) -> str:
@@ -66,7 +66,7 @@ class StartedRuns:
             stderr=said,
             start_new_session=True,  # Ctrl-C is for the server, which ends its runs one by one
         )
-        started = _Started(process, said)
+        started = _Command(process, said)
         try:
             while (name := _run_of(process.pid)) is None:
                 if process.poll() is not None:

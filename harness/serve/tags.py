@@ -17,7 +17,7 @@ _MOST: Final = 20
 _TAG: Final = re.compile(r"[\w.+-]{1,40}")
 
 
-class _Kept(msgspec.Struct):
+class _Tags(msgspec.Struct):
     """The tags of each run, by its name."""
 
     tags: dict[str, list[str]] = {}
@@ -27,7 +27,7 @@ def read_tags(results: Path) -> Mapping[str, Sequence[str]]:
     """Empty if there are none, or the file cannot be read."""
     path = results / FILE
     try:
-        return read_json(path, _Kept).tags if path.exists() else {}
+        return read_json(path, _Tags).tags if path.exists() else {}
     except UsageError:
         return {}
 
@@ -47,7 +47,7 @@ def write_tags(results: Path, run: str, tags: Sequence[str]) -> None:
     """Replace the tags of a run; none takes it out. Raises UsageError if the file there is not ours, or cannot be
     written."""
     path = results / FILE
-    kept = read_json(path, _Kept) if path.exists() else _Kept()
+    kept = read_json(path, _Tags) if path.exists() else _Tags()
     kept.tags.pop(run, None)
     if tags:
         kept.tags[run] = list(tags)

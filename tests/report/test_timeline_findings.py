@@ -7,7 +7,7 @@ import pytest
 from synthetic import START_NS, make_run
 
 from harness.report.timeline import MOST_HELD, timeline
-from harness.report.timeline_findings import EXAMPLES, Moment, moments
+from harness.report.timeline_findings import EXAMPLES, Mark, moments
 from harness.verdict import Finding
 
 MS = 1_000_000
@@ -18,12 +18,12 @@ def test_an_example_marks_the_rows_of_the_clients_and_nodes_that_it_names() -> N
     overlap = {"at_ms": 5.0, "overlap_ms": 2.5, "earlier": {"client": "c2", "section": 1}, "later": {"client": "c1"}}
     lost = {"at_ms": 7.0, "for_ms": 1.0, "client": "c1", "key": "c2", "nodes": ["n2 overwritten"], "how": "n1"}
     found = moments([Finding("a", "lock", "", examples=(overlap,)), Finding("b", "lock", "", examples=(lost,))], *ROWS)
-    assert found == [Moment(0, 5.0, 7.5, (0, 1), ()), Moment(1, 7.0, 8.0, (0,), (1,))]
+    assert found == [Mark(0, 5.0, 7.5, (0, 1), ()), Mark(1, 7.0, 8.0, (0,), (1,))]
 
 
 def test_a_finding_without_timed_examples_has_its_first_moment_or_none() -> None:
     told = [Finding("a", "lock", "", examples=({"client": "c1"},)), Finding("b", "lock", "", at_ms=3.0)]
-    assert moments(told, *ROWS) == [Moment(1, 3.0, 3.0, (), ())]
+    assert moments(told, *ROWS) == [Mark(1, 3.0, 3.0, (), ())]
 
 
 def test_no_finding_has_more_marks_than_examples_on_the_page() -> None:
