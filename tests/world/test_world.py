@@ -95,8 +95,6 @@ def test_what_a_finding_does_not_need_is_taken_away() -> None:
 
 
 def test_wrong_judges_are_exposed() -> None:
-    said = fuzz.exposed(1)
-    assert "takes a client for inside until its release returns" in said
-    assert "takes the witness's times for the node's" in said
-    assert "does not see which replies reached the client" in said
+    _, _, *others = fuzz.WRONG  # of faults and of leases
+    assert set(others) <= fuzz.exposed(1).keys(), "the other two need other runs"
     assert len(fuzz.WRONG) == 5
