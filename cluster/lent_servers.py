@@ -22,7 +22,7 @@ OWN_PREFIX: Final = "fencepost:"
 _ANSWERS_WITHIN_S: Final = 5.0
 _SCANNED: Final = 1_000
 _MOST_LOOKED_AT: Final = 200_000
-"""So many keys are looked at to find one that is not a run's: what is beyond belongs to a server with data."""
+"""The most keys that are read in search of one that is not a run's; a server with more holds other data."""
 WITH_DATA: Final = "--nodes-with-data"
 
 

@@ -220,9 +220,8 @@ class RedisServer(BareServer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LentRedis(RedisServer):
-    """A server that is not the run's own: it is not configured, stopped or asked for the keys of others. To watch keys
-    would take its configuration and MONITOR, which shows what all of its clients do."""
+class _UntouchedRedis(RedisServer):
+    """One whose keys are not watched, and whose configuration, disk and clock are left alone."""
 
     shut_down: ShutDown | None = None
     read_clock: ReadClock | None = None
@@ -240,23 +239,22 @@ class LentRedis(RedisServer):
         return None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LentRedis(_UntouchedRedis):
+    """A server that is not the run's own: it is not configured, stopped or asked for the keys of others. To watch keys
+    would take its configuration and MONITOR, which shows what all of its clients do."""
+
+
 _SENTINEL_FILE: Final = "sentinel.conf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisSentinel(RedisServer):
+class RedisSentinel(_UntouchedRedis):
     """The program in its other role: it keeps no keys, and is told whom to watch when it runs (`cluster.replication`).
     What it learns it writes into its file, without which it does not start."""
 
     policies: tuple[Policy, ...] = ("none",)
     probe_links: ProbeLinks = probe.ping_links
-    shut_down: ShutDown | None = None
-    read_clock: ReadClock | None = None
-    key_events: OpenKeyEvents | None = None
-    key_reader: OpenKeyReader | None = None
-    data_files: DataFiles | None = None
-    write_errors: WriteErrors | None = None
-    read_denials: ReadDenials | None = None
     is_scriptable: bool = False
 
     def arguments(self, place: Place) -> list[str]:
@@ -276,18 +274,11 @@ class RedisSentinel(RedisServer):
         return {_SENTINEL_FILE: b""}
 
     @property
-    def sentinel(self) -> Server | None:
-        return None
-
-    @property
     def elsewhere(self) -> Server | None:
         return None
 
     def effective_config(self, address: Address, timeout_ms: float) -> Mapping[str, str]:
         return {}
-
-    def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
-        return None
 
 
 def _receive(connection: socket.socket, count: int) -> bytes:

@@ -56,7 +56,7 @@ _Ended = Literal["answered", "refused", "closed", "silent"]
 
 
 def leader(members: Mapping[str, Address], timeout_ms: float) -> str | None:
-    """A leader that was cut off says for a while that it leads. So of those that say so, the one of the latest epoch
+    """A leader that was cut off says for a while that it leads. So of several leaders the one of the latest epoch
     counts, which is the upper half of its last transaction's number."""
     said = at_once(partial(_said, address, "srvr", timeout_ms) for address in members.values())
     epochs = {

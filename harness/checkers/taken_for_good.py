@@ -1,6 +1,6 @@
-"""Was something taken from the lock, and never given back?
+"""Did a request take something from the lock that no request gave back?
 
-A token that a client popped, or a count that it raised, is gone for good if nobody gives it back: the client was
+A token that a client popped, or a count that it raised, is gone for good if no request gives it back: the client was
 killed, or its call was refused although its request had done it (the reply came too late, or never). A lock that gives
 its keys a time to live, or that purges what clients left that are gone, does not need them to (`harness.history.
 never_given_back`). What was taken is lost when the clients went on for `LEAST_TTLS` lease times and `LEAST_MS` after

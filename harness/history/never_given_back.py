@@ -51,7 +51,7 @@ def never_given_back(run: Recorded, ledger: Ledger, by_ns: int) -> Iterator[Chan
 
 
 def _left(rows: pd.DataFrame, take: str, give: str) -> list[int]:
-    """Of the changes of one key, those that took what was not given back."""
+    """The changes of one key that took something which no later change gave back."""
     of_request = (rows["request"].to_numpy() >= 0) & (rows["request"] == rows["request"].shift()).to_numpy()
     once, taken = rows[~of_request], list[tuple[int, str | None]]()
     for row, (what, did, client) in zip(once.index.tolist(), rows_of(once, "what", "did", "client"), strict=True):

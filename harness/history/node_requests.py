@@ -39,7 +39,7 @@ class NodeRequests:
     """By client and node, the places of the requests that reached the proxy, and when."""
 
     def between(self, client: str, node: str, from_ns: int, to_ns: int) -> list[Request]:
-        """Those that the client sent to the node in this time, in order."""
+        """The requests that the client sent to the node in this time, in order."""
         rows = self.wire.requests
         if (client, node) not in self._known:
             names = zip(("client", "node", "by"), (client, node, "client"), strict=True)
