@@ -72,7 +72,10 @@ def _go() -> str:
 
 
 def _rust() -> str:
-    return "" if shutil.which("cargo") else "no Rust toolchain (cargo) on PATH"
+    if not shutil.which("cargo"):
+        return "no Rust toolchain (cargo) on PATH"
+    tried = subprocess.run(["cargo", "--version"], capture_output=True, text=True)
+    return "" if tried.returncode == 0 else f"cargo does not run: {tried.stderr.partition(chr(10))[0]}"
 
 
 def _java() -> str:
