@@ -7,7 +7,7 @@ enough to be seen: a section that began before it goes on into it, and may take 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from random import Random
@@ -26,6 +26,7 @@ SHORTEST_TTLS: Final = 3.0
 LONGEST_TTLS: Final = 6.0
 _MOST_LOADS: Final = 1_000
 """Each is written to the run's configuration; those of a very long run last longer."""
+_OPTIONS: Final = ("hold", "think", "keys", "extensions", "extend_at")
 _OFTEN: Final = 40
 """How many times a client may extend its lease: more often than any of these loads needs."""
 
@@ -94,18 +95,28 @@ KINDS: Final[Mapping[str, _Kind]] = {
 }
 
 
-def with_loads(config: RunConfig) -> RunConfig:
+def with_loads(config: RunConfig, given: Collection[str] = ()) -> RunConfig:
     """The configuration with its loads, if they are to be drawn: if it says so, or if it says nothing and its faults
-    are a mix. An option that has a value of its own (not its default) has it in every load. A workload may give them
-    another shape."""
+    are a mix. An option that the user named (`given`), or that has another value than its default, keeps it in every
+    load. A workload may give them another shape."""
     if config.load is None and config.schedule is None and names_a_mix(config.nemesis):
         config = replace(config, load="drawn")
-    config = replace(config, loads=tuple(_drawn(config)) if config.load == "drawn" else ())
+    config = replace(config, loads=tuple(_drawn(config, given)) if config.load == "drawn" else ())
     shaped = tuple(find_workload(config.workload).shaped(load, config) for load in config.all_loads)
     return config if shaped == config.all_loads else replace(config, loads=shaped)
 
 
-def _drawn(config: RunConfig) -> Iterator[LoadPhase]:
+def kept_defaults(config: RunConfig) -> Iterator[str]:
+    """The options of a load that have their default in every drawn load: the user named them."""
+    usual = RunConfig(seed=0)
+    for name in _OPTIONS:
+        if config.loads and {getattr(config, name), *(getattr(load, name) for load in config.loads)} == {
+            getattr(usual, name)
+        }:
+            yield name
+
+
+def _drawn(config: RunConfig, given: Collection[str]) -> Iterator[LoadPhase]:
     at_ms = 0.0
     kinds = _dealt(config.seed)
     for number in count():
@@ -113,10 +124,10 @@ def _drawn(config: RunConfig) -> Iterator[LoadPhase]:
         lasts_ms = max(between(rng, SHORTEST_TTLS, LONGEST_TTLS) * config.ttl_ms, config.duration_ms / _MOST_LOADS)
         if at_ms + lasts_ms > config.duration_ms - SHORTEST_TTLS * config.ttl_ms:
             break
-        yield replace(_given(next(kinds)(_Draw(rng, config)), config), from_ms=round(at_ms))
+        yield replace(_given(next(kinds)(_Draw(rng, config)), config, given), from_ms=round(at_ms))
         at_ms += lasts_ms
     last = LoadPhase(hold=_Draw(Random(), config).times(0.01, 0.1))
-    yield replace(_given(last, config), from_ms=round(at_ms))
+    yield replace(_given(last, config, given), from_ms=round(at_ms))
 
 
 def _dealt(seed: int) -> Iterator[_Kind]:
@@ -125,14 +136,14 @@ def _dealt(seed: int) -> Iterator[_Kind]:
         yield from shuffled(Random(f"{seed}:load:deck {number}"), kinds)
 
 
-def _given(load: LoadPhase, config: RunConfig) -> LoadPhase:
+def _given(load: LoadPhase, config: RunConfig, given: Collection[str]) -> LoadPhase:
     """The load with what the user decided."""
     usual = RunConfig(seed=0)
-    given = {
+    decided = {
         name: getattr(config, name)
-        for name in ("hold", "think", "keys", "extensions", "extend_at")
-        if getattr(config, name) != getattr(usual, name)
+        for name in _OPTIONS
+        if name in given or getattr(config, name) != getattr(usual, name)
     }
     if config.renewal_ms is not None:
-        given["extensions"] = 0
-    return replace(load, **given)
+        decided["extensions"] = 0
+    return replace(load, **decided)

@@ -105,7 +105,7 @@ def config_from(arguments: RunArguments, given: Collection[str]) -> RunConfig:
     config = with_lock_choices(config, given)
     if arguments.restart_delay is not None:
         config = msgspec.structs.replace(config, nemesis=_delayed(arguments, arguments.restart_delay.strip()))
-    return with_loads(with_habits(config, given))
+    return with_loads(with_habits(config, given), given)
 
 
 def parse_run(words: Sequence[str]) -> RunConfig:
@@ -131,10 +131,14 @@ def replay_command(config: RunConfig, schedule: Path, experiment: Mapping[str, A
     if experiment is not None:
         own = msgspec.convert({"seed": 0} | experiment.get("settings", {}), RunConfig)
         return _command(["script", str(experiment["target"])], config, own, options_of("script"))
+    from harness.loads import kept_defaults
+
     replayed = [each for each in declared(RunConfig) if each.option.replayed]
     if config.lock_command is not None:  # in its place a lock may have been named, which nothing asked
         replayed = [each for each in replayed if each.field != "lock"]
-    return _command(["test"], msgspec.structs.replace(config, schedule=str(schedule)), None, replayed)
+    kept = set(kept_defaults(config))
+    named = [word for each in replayed if each.field in kept for word in each.words(each.default)]
+    return _command(["test", *named], msgspec.structs.replace(config, schedule=str(schedule)), None, replayed)
 
 
 def program() -> list[str]:

@@ -28,6 +28,14 @@ def test_the_command_that_replays_a_run_draws_the_same_loads() -> None:
     assert again.loads != with_loads(msgspec.structs.replace(config, seed=8)).loads
 
 
+def test_a_default_that_the_user_named_is_in_every_load_and_in_the_command_that_replays_the_run() -> None:
+    usual = RunConfig(seed=0)
+    config = drawn("--hold", str(usual.hold), "--keys", str(usual.keys))
+    assert {(load.hold, load.keys) for load in config.loads} == {(usual.hold, usual.keys)}
+    again = parse_run(shlex.split(replay_command(config, Path("schedule.json")))[2:])
+    assert again.loads == config.loads
+
+
 def test_what_was_drawn_is_in_the_configuration_that_is_recorded() -> None:
     config = drawn()
     assert msgspec.json.decode(msgspec.json.encode(config), type=RunConfig).loads == config.loads
