@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cluster.credentials import Access
+    from cluster.footprint import Footprint
     from cluster.member_network import MemberNetwork
     from cluster.server import KeyReader, Refusal, Server
     from cluster.wall_clock import ClockAhead, ClockSetting
@@ -234,6 +235,10 @@ class Node(Part, Protocol):
 
     def log_text(self) -> str:
         """Everything the server logged so far, over restarts."""
+        ...
+
+    def footprint(self) -> Footprint | None:
+        """The memory and the disk that it takes now; None for a server that is down, or where that is not known."""
         ...
 
 

@@ -62,6 +62,9 @@ class LentNode(ProcessNode):
     def effective_config(self) -> Mapping[str, str]:
         return {}
 
+    def footprint(self) -> None:
+        return None
+
     def log_text(self) -> str:
         return ""
 

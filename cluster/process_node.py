@@ -13,6 +13,7 @@ from cluster.address import Address
 from cluster.credentials import Access
 from cluster.data_files import FolderStorage
 from cluster.disk import Disk
+from cluster.footprint import Footprint, footprint_of
 from cluster.member_network import MemberNetwork
 from cluster.persistence import Policy
 from cluster.polling import ENDLESS, Patience
@@ -89,6 +90,9 @@ class ProcessNode(ServerNode):
 
     def is_up(self, timeout_ms: float = 200) -> bool:
         return self.pid is not None and self._server.answers(self.address, timeout_ms)
+
+    def footprint(self) -> Footprint | None:
+        return None if (pid := self.pid) is None else footprint_of(pid, self._folder)
 
     def log_text(self) -> str:
         return self._log.read_text(errors="replace") if self._log.exists() else ""

@@ -17,6 +17,7 @@ from cluster.address import Address
 from cluster.base import Condition, NotInTimeError
 from cluster.data_files import DataFiles, FolderStorage, Storage
 from cluster.disk import Disk, no_disk
+from cluster.footprint import Footprint
 from cluster.persistence import Policy
 from cluster.polling import ENDLESS, VERB_LIMIT_S, Patience
 from cluster.server import Refusal, Server, WriteErrors
@@ -181,6 +182,9 @@ class ServerNode(ABC):
         except OSError:
             return None
         return ClockAhead((at_ns - time.time_ns()) / 1e6, (at_ns - began_ns) / 1e6)
+
+    def footprint(self) -> Footprint | None:
+        return None
 
     def was_taken_down(self) -> bool:
         return self._wanted == "down"

@@ -41,6 +41,11 @@ def p50_p99(of: Mapping[str, float | None]) -> str:
     return f"p50 {milliseconds(of.get('p50'))}, p99 {milliseconds(of.get('p99'))}"
 
 
+def median_and_longest(what: str, ms: Sequence[float]) -> dict[str, object]:
+    found = (float(np.median(ms)), max(ms)) if ms else (None, None)
+    return dict(zip((f"{what}_ms_median", f"{what}_ms_longest"), found, strict=True))
+
+
 def waits(ms: Sequence[float]) -> str:
     if not ms:
         return "none went down"
@@ -89,6 +94,11 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     for a run that kept no beats. `disturbed`: why the run was too disturbed for what it claims, empty if it was not.
     `stakes`: how often the lock was put to the test; None in older records. `overtaken`: how many grants of a key
     others were given, at most, while one client waited for it; None in older records, and without sections.
+    `moments` of a quarter of a second within the load, `moments_served`: those in which some client was inside.
+    `outage_waits_ms`: from each outage of any node to the first grant that was asked for after it.
+    `dead_holder_waits_ms`: from each kill of a client inside to the next grant of its key. A wait that saw no grant
+    lasts until clients were asked to end. `memory_mib`, `disk_mib`: of all servers of the lock together before the
+    load; None in containers.
     """
 
     # fmt: off
@@ -151,6 +161,14 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         of.disturbed, adds=all_of_them, columns=lambda v: {"disturbed": "; ".join(v)})] = ()
     stakes: Annotated[Stakes | None, Figure(lambda s: stakes_of(s.run, s.verdict), adds=unadded)] = None
     overtaken: Annotated[int | None, Figure(of.overtaken, column="overtaken", adds=largest)] = None
+    moments: Annotated[int, Figure(of.moments)] = 0
+    moments_served: Annotated[int, Figure(of.moments_served, column="served", per="moments")] = 0
+    outage_waits_ms: Annotated[tuple[float, ...], Figure(
+        of.outage_waits_ms, adds=all_of_them, columns=lambda v: median_and_longest("outage_wait", v))] = ()
+    dead_holder_waits_ms: Annotated[tuple[float, ...], Figure(
+        of.dead_holder_waits_ms, adds=all_of_them, columns=lambda v: median_and_longest("dead_holder_wait", v))] = ()
+    memory_mib: Annotated[float | None, Figure(of.footprint("memory_mib"), column="memory_mib", adds=largest)] = None
+    disk_mib: Annotated[float | None, Figure(of.footprint("disk_mib"), column="disk_mib", adds=largest)] = None
     # fmt: on
 
 

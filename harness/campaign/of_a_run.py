@@ -19,6 +19,8 @@ from harness.history.recorded import Recorded
 from harness.verdict import Finding, Verdict
 
 BLAMES: Final = ("lock", "client", "undecided")
+MOMENT_NS: Final = 250_000_000
+"""The load is cut into moments of this length, in each of which the lock serves a client or does not."""
 
 
 class Blamed(msgspec.Struct, frozen=True):
@@ -113,6 +115,61 @@ def majority_waits_ms(seen: JudgedRun) -> tuple[float, ...]:
             if len(later):
                 found.append(float(later.min() - event.done_ns) / 1e6)
     return tuple(found)
+
+
+def outage_waits_ms(seen: JudgedRun) -> tuple[float, ...]:
+    """From each outage of any node to the first grant that was asked for, call by call, after it."""
+    ops, found = seen.run.ops, list[float]()
+    granted = ops[((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy(np.bool_)]
+    asked, done = (granted[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    for event in node_outages(seen.run.faults):
+        later: Ints = done[asked > event.done_ns]
+        found.append(_until_ms(seen, event.done_ns, later))
+    return tuple(found)
+
+
+def dead_holder_waits_ms(seen: JudgedRun) -> tuple[float, ...]:
+    """From each kill of a client inside to the next grant of the same key."""
+    sections = seen.run.sections
+    killed = sections[((sections["ended"] == "killed") & (sections["end_ns"] < seen.end_ns)).to_numpy(np.bool_)]
+    found = []
+    for key, died_ns in zip(killed["key"], killed["end_ns"].tolist(), strict=True):
+        start = sections.loc[(sections["key"] == key).to_numpy(np.bool_), "start_ns"].to_numpy(np.int64)
+        found.append(_until_ms(seen, died_ns, start[start > died_ns]))
+    return tuple(found)
+
+
+def _until_ms(seen: JudgedRun, since_ns: int, grants_ns: Ints) -> float:
+    """Until the first of these grants; without any, until clients were asked to end."""
+    until_ns = int(grants_ns.min()) if len(grants_ns) else max(since_ns, seen.run.timeline.stop_ns or seen.end_ns)
+    return (until_ns - since_ns) / 1e6
+
+
+def moments(seen: JudgedRun) -> int:
+    return max(0, (seen.end_ns - seen.begin_ns) // MOMENT_NS)
+
+
+def moments_served(seen: JudgedRun) -> int:
+    count = moments(seen)
+    first, last = (
+        (seen.run.sections[n].to_numpy(np.int64) - seen.begin_ns) // MOMENT_NS for n in ("start_ns", "end_ns")
+    )
+    changes: Ints = np.zeros(count + 1, np.int64)
+    counted = (last >= 0) & (first < count)
+    np.add.at(changes, np.maximum(first[counted], 0), 1)
+    np.add.at(changes, np.minimum(last[counted] + 1, count), -1)
+    return int((np.cumsum(changes)[:count] > 0).sum())
+
+
+def footprint(name: str) -> Callable[[JudgedRun], float | None]:
+    """What all servers of the lock take together; None where that was not measured."""
+
+    def of(seen: JudgedRun) -> float | None:
+        servers = _mapping(_mapping(seen.environment.get("cluster")).get("footprint")).values()
+        each = [value for one in servers if isinstance(value := _mapping(one).get(name), int | float)]
+        return float(sum(each)) if each else None
+
+    return of
 
 
 def overtaken(seen: JudgedRun) -> int | None:

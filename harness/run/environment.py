@@ -40,11 +40,18 @@ def describe_environment(
         "cores": os.cpu_count(),
         "revision": revision(),
         "extensions": [str(folder) for folder in extension_folders()],
-        "cluster": {"backend": cluster.backend, **cluster.environment()},
+        "cluster": {"backend": cluster.backend, **cluster.environment(), **_footprint(cluster)},
         "lock": dict(lock),
         "proxy_overhead_us": dict(overhead_us),
         "servers": configs,
     }
+
+
+def _footprint(cluster: Cluster) -> dict[str, object]:
+    """Of the lock's servers, before the load; nothing where it is not known."""
+    found = {name: node.footprint() for name, node in {**cluster.nodes, **cluster.sentinels}.items()}
+    known = {name: each._asdict() for name, each in found.items() if each is not None}
+    return {"footprint": known} if known else {}
 
 
 def check_persistence(name: str, server: Server, policy: Policy, effective: Mapping[str, str]) -> None:

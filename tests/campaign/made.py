@@ -58,7 +58,7 @@ def figures(**changed: Any) -> Figures:
 
 def line(cell: str, seed: int, *, hit: int = 0, **changed: Any) -> RunLine:
     overlaps = {"lock": hit, "client": 0, "undecided": 0}
-    found = figures(overlaps=overlaps, node_outages_hit=hit, opportunities_hit=hit, **changed)
+    found = figures(**{"overlaps": overlaps, "node_outages_hit": hit, "opportunities_hit": hit} | changed)
     word = "violation" if hit else "valid"
     return RunLine(cell=cell, seed=seed, folder=f"run-{cell}-{seed}", verdict=word, took_s=15, figures=found)
 

@@ -119,3 +119,32 @@ def test_a_client_is_overtaken_by_every_grant_between_its_request_and_its_own_gr
     assert figures_of(history).overtaken == 0
     assert figures_of(history.section("c3", 70, 80, asked=5)).overtaken == 3
     assert figures_of(History()).overtaken is None
+
+
+def test_a_moment_is_served_if_a_client_was_inside_at_any_time_in_it() -> None:
+    history = History().section("c1", 100, 300).section("c2", 760, 770)
+    found = figures_of(history)
+    assert (found.moments, found.moments_served) == (4, 3)
+    assert figures_of(History()).moments_served == 0
+
+
+def test_a_wait_after_an_outage_ends_with_the_first_call_that_was_made_after_it_and_granted() -> None:
+    history = History(nodes=3).fault("f1", 100, 200, nemesis="crash", how_down="kill", nodes=("n1",), keys_at_stake=())
+    history.section("c1", 105, 110, asked=90)
+    history.section("c2", 150, 160, asked=140)
+    assert figures_of(history).outage_waits_ms == (pytest.approx(150 - 101),)
+
+
+def test_a_wait_for_a_dead_holder_ends_with_the_next_grant_of_its_key_or_with_the_load() -> None:
+    history = History().section("c1", 100, None).end("c1", "killed", 200)
+    history.section("c2", 300, 310, key="k2", asked=290)
+    (wait,) = figures_of(history).dead_holder_waits_ms
+    assert wait >= 800, "no client had its key again"
+    assert figures_of(history.section("c3", 450, 460)).dead_holder_waits_ms == (pytest.approx(250),)
+
+
+def test_what_servers_take_is_added_up_over_the_servers() -> None:
+    each = {"n1": {"memory_mib": 3.0, "disk_mib": 1.0}, "n2": {"memory_mib": 4.0, "disk_mib": 0.5}}
+    found = figures_of(History(), {"cluster": {"footprint": each}})
+    assert (found.memory_mib, found.disk_mib) == (7.0, 1.5)
+    assert figures_of(History()).memory_mib is None

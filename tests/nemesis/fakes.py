@@ -133,6 +133,9 @@ class FakeNode:
     def effective_config(self) -> Mapping[str, str]:
         return {}
 
+    def footprint(self) -> None:
+        return None
+
     def log_text(self) -> str:
         return ""
 
