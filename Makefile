@@ -20,7 +20,7 @@ unexport PYTHONHOME
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help base dev lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
-        test-power test-controls test-standard test-all report-fsync mutants claims survey nightly many-clients foreign \
+        test-power test-controls test-standard test-all report-fsync mutants claims survey systems nightly many-clients foreign \
         foreign-names fuzz fuzz-judge flips same-verdicts no-blame no-blame-under-faults no-blame-standard signals surroundings engines \
         tampered house screenshots diagrams recording docs lint lock clean
 
@@ -42,7 +42,7 @@ help: ## show this page
 	@echo "  ARGS='--ttl 2s'   any other option of 'fencepost test'; see .venv/bin/fencepost test --help"
 	@echo "Variable of test:"
 	@echo "  QUICK=1           what takes less than half a second, and one real run; ARGS=… as for pytest"
-	@echo "Variables of report-fsync, mutants, claims, survey and nightly:"
+	@echo "Variables of report-fsync, mutants, claims, survey, systems and nightly:"
 	@echo "  QUICK=1           a small version; SEEDS=10: runs per cell; REPORT=folder; CLUSTER as above"
 	@echo "  WORKERS=2         runs at the same time, or auto"
 	@echo "Variable of set-up:"
@@ -147,6 +147,10 @@ claims: base ## what is said about locks on Redis, settled by experiment; QUICK=
 survey: base ## which lock library keeps which promise? ten hours; QUICK=1: a part of it in a quarter of an hour
 	.venv/bin/fencepost survey $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) --workers $(or $(WORKERS),2) \
 		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
+
+systems: base ## locks on Redis, PostgreSQL, etcd and ZooKeeper under the same faults; three hours; QUICK=1: a quarter of an hour
+	.venv/bin/fencepost study systems $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
+		--workers $(or $(WORKERS),2) $(if $(REPORT),--report $(REPORT)) $(ARGS)
 
 nightly: setup ## the standard faults on many locks, other ones each night, with a page: two hours; QUICK=1: some minutes
 	.venv/bin/fencepost nightly $(if $(QUICK),--quick) $(if $(BUDGET),--budget $(BUDGET)) \

@@ -28,7 +28,7 @@ PACKAGES = ("cluster", "fencepost", "harness", "nemesis", "workloads")
 FOLDERS = (*PACKAGES, "benchmarks", "docs", "examples", "pytest_plugin", "results", "tests", "tools")
 GENERATED = tuple(
     f"results/{name}"
-    for name in ("runs", "mutants", "scripts", "reports/NAME", "studies/NAME", "claims", "survey", "nightly")
+    for name in ("runs", "mutants", "scripts", "reports/NAME", "studies", "claims", "survey", "nightly")
 )
 """Folders that exist only after a command has written them."""
 INVENTED = ("my_lock.py", "my_experiments.py", "FILE.py")

@@ -1,4 +1,5 @@
-"""A study from a Python file of the user's, which defines `STUDY`."""
+"""A study from a Python file that defines `STUDY`, and `QUICK` if it has a quick form: one of the user's, or one that
+comes with fencepost and is known by its name (a folder in `harness/studies`)."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import runpy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from fencepost.errors import UsageError
 from fencepost.files import kind_of
@@ -16,16 +17,28 @@ from harness.campaign.study import STUDIES, Study
 
 T = TypeVar("T")
 
+_STUDIES: Final = Path(__file__).parents[1] / "studies"
 
-def read_study(file: Path, report: Path | None, seeds: int | None, common: Mapping[str, str]) -> Study[Any]:
-    """The study of this file. `seeds`: how many runs of each cell, in place of the study's own number; `common`:
-    options for all runs. Raises UsageError; so does the study when a function of the file fails."""
+
+def known_studies() -> Mapping[str, Path]:
+    """The files of the studies that come with fencepost, by name."""
+    return {path.parent.name: path for path in sorted(_STUDIES.glob("*/study.py"))}
+
+
+def read_study(
+    file: Path, report: Path | None, seeds: int | None, common: Mapping[str, str], *, quick: bool = False
+) -> Study[Any]:
+    """The study of this file or name; `quick`: its quick form. `seeds`: how many runs of each cell, in place of the
+    study's own number; `common`: options for all runs. Raises UsageError; so does the study when a function of the file
+    fails."""
+    known, wanted = known_studies(), "QUICK" if quick else "STUDY"
+    file = known.get(str(file), file)
     if kind_of(file) != "file":
-        raise UsageError(f"{file}: there is no such file")
+        raise UsageError(f"{file}: there is no such file, and no study of that name; known are {', '.join(known)}")
     with user_code(str(file), f"{file} cannot be read"):
-        study = runpy.run_path(str(file)).get("STUDY")
+        study = runpy.run_path(str(file)).get(wanted)
     if not isinstance(study, Study):
-        raise UsageError(f"{file} has no STUDY: it must be a harness.campaign.study.Study")
+        raise UsageError(f"{file} has no {wanted}: it must be a harness.campaign.study.Study")
     grid = with_options(check(study.grid), seeds, study.grid.first_seed, common)
     return replace(
         study,

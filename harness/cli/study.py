@@ -1,14 +1,14 @@
-"""`fencepost study`: a study of one's own, from a Python file."""
+"""`fencepost study`: a study from a Python file, or one that comes with fencepost."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from fencepost.options import Option
-from harness.campaign.parallelism import OnScheduler, SideBySide
+from harness.campaign.parallelism import Hands, OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -16,9 +16,12 @@ from harness.options import Results
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from harness.campaign.study import Study
+
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
-    file: Annotated[Path, Option("FILE", "a Python file that defines STUDY")]
+    file: Annotated[Path, Option("FILE", "a Python file that defines STUDY, or systems")]
+    quick: Annotated[bool, Option("--quick", "its quick form")] = False
     seeds: Annotated[int | None, Option("--seeds", "runs of each cell", shown_default="what the study says", low=1)] = (
         None
     )
@@ -35,16 +38,35 @@ def _study(call: Call, out: Console) -> int:
     from harness.campaign.own_study import read_study
 
     arguments: Arguments = call.arguments
-    study = read_study(arguments.file, arguments.report, arguments.seeds, common_options(call.behind_dashes))
-    return call.make(study, out)
+    common = common_options(call.behind_dashes)
+    study = read_study(arguments.file, arguments.report, arguments.seeds, common, quick=arguments.quick)
+    hands = Hands.found(arguments.workers, arguments.scheduler)
+    _install(study)
+    return call.make(study, out, hands)
+
+
+def _install(study: Study[Any]) -> None:
+    """Install the locks that its runs want and that are missing. One that cannot be installed is said, and the study
+    says later what that means to it."""
+    from harness.campaign.study import missing_runs
+    from harness.cli import setup
+    from workloads.registry import foreign_locks
+
+    cells = dict.fromkeys(slot.cell for slot in missing_runs(study))
+    found = [study.grid.cells[cell] for cell in cells]
+    wanted = {{**part.options, **cell.options}.get("lock") for part, cell in found}
+    setup.install([lock for lock in foreign_locks() if lock.name in wanted], quiet=True)
 
 
 COMMAND = Command(
-    description="Make the runs of a study of your own, and write what it says of them. See docs/reports.md.",
+    description="""
+Make the runs of a study, and write what it says of them: of one that comes with fencepost (systems), or of your own.
+Locks that are missing are installed first. See docs/reports.md and docs/systems.md.""",
     arguments=Arguments,
     do=_study,
-    usage="fencepost study FILE [options] [-- options of fencepost test]",
+    usage="fencepost study FILE|NAME [options] [-- options of fencepost test]",
     epilog="""examples:
+  fencepost study systems --quick
   fencepost study my_study.py
   fencepost study my_study.py --seeds 1 -- --duration 2s
 

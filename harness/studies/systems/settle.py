@@ -1,0 +1,245 @@
+"""What the runs say of each system, number by number, each with the cells that it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from statistics import median
+from typing import Final
+
+from harness.campaign.adding import add_up
+from harness.campaign.aggregate import speed_of
+from harness.campaign.durations import quantiles
+from harness.campaign.folder import RunLine
+from harness.campaign.measure import Figures
+from harness.campaign.statistics import Count, Rate, rate_of
+from harness.campaign.study import Played
+from harness.studies.systems.table import (
+    ALONE,
+    FAULTS,
+    KILLED,
+    LED,
+    NO_FAULT,
+    SYSTEMS,
+    TOKENS,
+    WITHOUT,
+    Crowd,
+    System,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A rate over runs, and the cells that these are of."""
+
+    rate: Rate
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The median of what each run showed, the lowest and the highest; None where no run showed it."""
+
+    middle: float | None
+    low: float | None
+    high: float | None
+    runs: int
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is known of one system. `cannot`: why this machine cannot play it, empty if it can. `lines`: of its runs by
+    cell, with the cells that have none yet.
+
+    `exclusive`: runs in which two clients were inside at once, by any blame; `broken`: in which the lock is to blame.
+    `lost`: runs that lost data under the faults that are played with tokens as well, by how it was guarded;
+    `lost_otherwise`: under the others, without tokens. `served`: the share of the time in which a client was inside, by
+    fault. `per_second`: acquisitions, by crowd. `p50_ms`, `p99_ms`: of an acquire of a client alone."""
+
+    system: System
+    cannot: str
+    lines: Mapping[str, Sequence[RunLine]]
+    exclusive: Share
+    broken: Share
+    lost: Mapping[str, Share]
+    lost_otherwise: Share
+    served: Mapping[str, Share]
+    per_second: Mapping[str, Spread]
+    p50_ms: Spread
+    p99_ms: Spread
+    dead_holder_ms: Spread
+    outage_ms: Spread
+    memory_mib: Spread
+    disk_mib: Spread
+
+    @property
+    def runs(self) -> int:
+        return sum(map(len, self.lines.values()))
+
+
+_Pick = Callable[[Mapping[str, str]], bool]
+"""Whether a cell at this place counts."""
+
+
+def settle(played: Played) -> list[Row]:
+    """A row for each system of the grid, in the table's order."""
+    grid = played.campaign.grid
+    cells: dict[str, dict[str, Mapping[str, str]]] = {}
+    for name, (_, cell) in grid.cells.items():
+        cells.setdefault(cell.at["system"], {})[name] = cell.at
+    cannot = {grid.at(cell)["system"]: str(error) for cell, error in played.cannot.items()}
+    return [_row(s, cells[s.name], played.lines, cannot.get(s.name, "")) for s in SYSTEMS if s.name in cells]
+
+
+def _row(system: System, at: Mapping[str, Mapping[str, str]], lines: Iterable[RunLine], cannot: str) -> Row:
+    finished: dict[str, list[RunLine]] = {cell: [] for cell in at}
+    for line in lines:
+        if line.cell in finished and line.error is None and line.figures is not None:
+            finished[line.cell].append(line)
+    of = _Of(at, finished)
+    crowds = list(dict.fromkeys(place["crowd"] for place in at.values() if "crowd" in place))
+    faults = [fault.name for fault in FAULTS if any(place.get("fault") == fault.name for place in at.values())]
+    return Row(
+        system=system,
+        cannot=cannot,
+        lines=finished,
+        exclusive=of.share(_under_faults, lambda f: (int(any(f.overlaps.values())), 1)),
+        broken=of.share(_under_faults, lambda f: (int(f.overlaps.get("lock", 0) > 0), 1)),
+        lost={tokens: of.share(_where(tokens, has_tokens=True), _lost) for tokens in TOKENS},
+        lost_otherwise=of.share(_where(WITHOUT, has_tokens=False), _lost),
+        served={
+            fault: of.share(_is(fault=fault, data=WITHOUT), lambda f: (f.moments_served, f.moments), unknown=True)
+            for fault in faults
+        },
+        per_second={crowd: of.spread(_is(crowd=crowd), speed_of) for crowd in crowds},
+        p50_ms=of.spread(_is(crowd=ALONE.name), lambda f: quantiles(f.acquire)["p50"]),
+        p99_ms=of.spread(_is(crowd=ALONE.name), lambda f: quantiles(f.acquire)["p99"]),
+        dead_holder_ms=of.spread_of_all(_is(fault=KILLED), lambda f: f.dead_holder_waits_ms),
+        outage_ms=of.spread_of_all(_is(fault=LED), lambda f: f.outage_waits_ms),
+        memory_mib=of.spread(_is(fault=NO_FAULT), lambda f: f.memory_mib),
+        disk_mib=of.spread(_is(fault=NO_FAULT), lambda f: f.disk_mib),
+    )
+
+
+def _under_faults(at: Mapping[str, str]) -> bool:
+    return "fault" in at
+
+
+def _where(tokens: str, *, has_tokens: bool) -> _Pick:
+    """Under the faults that are played with tokens as well, or under the others; the data guarded in this way."""
+    faults = [fault.name for fault in FAULTS if fault.with_tokens is has_tokens]
+    return lambda at: at.get("data") == tokens and at["fault"] in faults
+
+
+def _lost(figures: Figures) -> Count:
+    return int(figures.lost > 0), 1
+
+
+def _is(**wanted: str) -> _Pick:
+    return lambda at: wanted.items() <= at.items()
+
+
+@dataclass(frozen=True, slots=True)
+class _Of:
+    """The runs of one system. `at`: the place of each cell."""
+
+    at: Mapping[str, Mapping[str, str]]
+    lines: Mapping[str, Sequence[RunLine]]
+
+    def share(self, pick: _Pick, counts: Callable[[Figures], Count], *, unknown: bool = False) -> Share:
+        """`unknown`: a run whose verdict is unknown counts, too."""
+        cells = self._cells(pick)
+        lines = chain.from_iterable(self.lines[cell] for cell in cells)
+        counted = (line.figures for line in lines if line.figures and (unknown or line.verdict != "unknown"))
+        return Share(rate_of(map(counts, counted)), cells)
+
+    def spread(self, pick: _Pick, number: Callable[[Figures], float | None]) -> Spread:
+        """Of a number that each run has."""
+        return self._spread(pick, lambda figures: [number(figures)])
+
+    def spread_of_all(self, pick: _Pick, numbers: Callable[[Figures], Sequence[float]]) -> Spread:
+        """Of the median of several that each run has."""
+        return self._spread(pick, lambda figures: [median(numbers(figures))] if numbers(figures) else [])
+
+    def _spread(self, pick: _Pick, numbers: Callable[[Figures], Iterable[float | None]]) -> Spread:
+        cells = self._cells(pick)
+        figures = [line.figures for cell in cells for line in self.lines[cell] if line.figures]
+        known = [each for one in figures for each in numbers(one) if each is not None]
+        if not known:
+            return Spread(None, None, None, 0, cells)
+        return Spread(median(known), min(known), max(known), len(known), cells)
+
+    def _cells(self, pick: _Pick) -> tuple[str, ...]:
+        return tuple(cell for cell, at in self.at.items() if pick(at))
+
+
+def figures_of(row: Row, cell: str) -> Figures | None:
+    """Of all runs of a cell together; None without any."""
+    found = [line.figures for line in row.lines[cell] if line.figures]
+    return add_up(Figures, found) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a reader may need most. `of`: the number that decides; the least of them is best if `is_least`, else the
+    largest."""
+
+    name: str
+    asks: str
+    of: Callable[[Row], Spread | Share]
+    is_least: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The recommendation for a need: the best system, and those that the runs cannot tell from it, because their
+    intervals overlap. None where no system has a number."""
+
+    need: Need
+    best: Row | None
+    alike: tuple[Row, ...]
+
+
+def ends(of: Spread | Share) -> tuple[float, float, float] | None:
+    """The number, and the ends of its interval: of a rate the 95 % interval, of others the lowest and the highest run.
+    None without a run."""
+    if isinstance(of, Share):
+        return None if of.rate.share is None else (of.rate.share, of.rate.low, of.rate.high)
+    if of.middle is None or of.low is None or of.high is None:
+        return None
+    return of.middle, of.low, of.high
+
+
+def choose(need: Need, rows: Sequence[Row]) -> Choice:
+    """Only systems whose lock is never to blame are recommended."""
+    found = {
+        row.system.name: (row, known)
+        for row in rows
+        if not row.broken.rate.events and (known := ends(need.of(row))) is not None
+    }
+    if not found:
+        return Choice(need, None, ())
+    sign = 1 if need.is_least else -1
+    best, (_, low, high) = min(found.values(), key=lambda one: (sign * one[1][0], one[1][2] - one[1][1]))
+    alike = (row for row, (_, a, b) in found.values() if row is not best and a <= high and low <= b)
+    return Choice(need, best, tuple(alike))
+
+
+def _grants(crowd: Crowd) -> Callable[[Row], Spread]:
+    return lambda row: row.per_second.get(crowd.name, _NOTHING)
+
+
+_NOTHING: Final = Spread(None, None, None, 0, ())
+BUSY: Final = Crowd(16, 1)
+MANY: Final = Crowd(16, 16)
+NEEDS: Final = (
+    Need("data", "Which loses no data, even where no token guards it?", lambda row: row.lost[WITHOUT], True),
+    Need("latency", "Which acquires fastest?", lambda row: row.p50_ms, True),
+    Need("contended", f"Which grants most with {BUSY.name}?", _grants(BUSY), False),
+    Need("parallel", f"Which grants most with {MANY.name}?", _grants(MANY), False),
+    Need("available", "Which serves on while a server is down?", lambda row: row.served.get(LED, _NOTHING), False),
+    Need("dead holder", "Which frees a dead client's lock soonest?", lambda row: row.dead_holder_ms, True),
+    Need("small", "Which needs the least memory?", lambda row: row.memory_mib, True),
+)

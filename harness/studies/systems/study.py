@@ -1,0 +1,36 @@
+"""`fencepost study systems`: the comparison as a study, and its quick form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import Console
+
+from harness.campaign.grid import Grid
+from harness.campaign.study import Study
+from harness.studies.systems.grid import systems_grid
+from harness.studies.systems.page import document_of, headline
+from harness.studies.systems.settle import Row, settle
+from harness.studies.systems.table import CROWDS
+
+
+def study_of(grid: Grid) -> Study[Sequence[Row]]:
+    """A system that this machine cannot play is left out, and listed with its reason."""
+    return Study(
+        grid=grid,
+        settle=settle,
+        document=document_of,
+        tell=tell,
+        exit_code=lambda played, _: 0 if played.is_complete and not played.cannot else 2,
+        leaves_out=True,
+        group_of=lambda cell: grid.at(cell)["system"],
+    )
+
+
+def tell(rows: Sequence[Row], out: Console) -> None:
+    out.print(headline(rows))
+
+
+STUDY: Final = study_of(systems_grid("systems", seeds=5, duration="30s", crowd_duration="10s"))
+QUICK: Final = study_of(systems_grid("systems-quick", seeds=1, duration="10s", crowd_duration="3s", crowds=CROWDS[:3]))
