@@ -115,6 +115,7 @@ def _tables(rows: Sequence[Row]) -> Iterator[Block]:
              _share(row, row.lost_otherwise))
             for row in rows
         ],
+        "figures",
     )  # fmt: skip
     yield Heading("Available?")
     faults = list(dict.fromkeys(fault for row in rows for fault in row.served))
@@ -125,6 +126,7 @@ def _tables(rows: Sequence[Row]) -> Iterator[Block]:
              _spread(row, row.dead_holder_ms, milliseconds), _spread(row, row.outage_ms, milliseconds))
             for row in rows
         ],
+        "figures",
     )  # fmt: skip
     yield Heading("Fast?")
     crowds = list(dict.fromkeys(crowd for row in rows for crowd in row.per_second))
@@ -135,6 +137,7 @@ def _tables(rows: Sequence[Row]) -> Iterator[Block]:
              *(_spread(row, row.per_second.get(crowd), number) for crowd in crowds))
             for row in rows
         ],
+        "figures",
     )  # fmt: skip
     yield Paragraph(
         "A second: acquisitions by clients that release at once and ask again. Acquire: a granted call "
@@ -145,6 +148,7 @@ def _tables(rows: Sequence[Row]) -> Iterator[Block]:
     yield DataTable(
         ("system", "memory, MiB", "disk, MiB"),
         [(_name(row), _spread(row, row.memory_mib, number), _spread(row, row.disk_mib, number)) for row in rows],
+        "figures",
     )
     yield Paragraph(
         "All servers of the lock together, before the load. Memory counts once what processes share. Disk is what "
@@ -154,7 +158,7 @@ def _tables(rows: Sequence[Row]) -> Iterator[Block]:
 
 
 def _name(row: Row) -> TableField:
-    return TableField(row.system.name, row.system.says, to=f"#{row.system.name}")
+    return TableField(row.system.name, to=f"#{row.system.name}", why=row.system.says)
 
 
 def _share(row: Row, share: Share | None, *, counts: bool = True) -> TableField:
