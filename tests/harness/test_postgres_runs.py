@@ -78,8 +78,9 @@ def test_it_runs_in_a_container_with_what_set_up_brought(tmp_path: Path) -> None
 
 
 def test_a_lock_that_connects_anew_in_silence_is_caught_and_its_ended_session_named(tmp_path: Path) -> None:
+    """However long the server takes to come back: it is down for longer than a client stays inside."""
     lock = ("--lock-command", command("reconnecting_postgres.py"), *SERVER[:4], "--hold", "900ms")
-    crashes = "crash:targets=n1,restart-delay=0,interval=1s"
+    crashes = "crash:targets=n1,restart-delay=2s,interval=1s"
     code, verdict, err = judged(tmp_path, *lock, "--nemesis", crashes, "--duration", "5s")
     assert code == 1, err
     assert ("ended-session-vouched", "lock") in {(found["kind"], found["blame"]) for found in verdict["findings"]}
