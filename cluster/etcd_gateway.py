@@ -28,6 +28,11 @@ def coded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
+def decoded(key: str) -> str:
+    """The text of a key or a value of the gateway's. Raises ValueError."""
+    return base64.b64decode(key).decode()
+
+
 def range_of(prefix: str) -> dict[str, object]:
     """All keys that begin like this."""
     return {"key": coded(prefix), "range_end": coded(prefix[:-1] + chr(ord(prefix[-1]) + 1))}

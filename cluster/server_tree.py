@@ -2,10 +2,13 @@
 
 Where servers work as a user of their own, that user can enter no folder above its own, and the program finds its files
 by their paths. So there the server's folder is its root directory (chroot), with the system's libraries in it.
+
+A file that set-up made read-only is shared by all servers on its file system: it is linked and not copied.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -19,26 +22,41 @@ from cluster.run_user import Owner
 from cluster.shared_libraries import libraries_of, shared_libraries
 from fencepost.errors import BrokenEnvironmentError
 
+_WRITABLE: Final = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _URANDOM: Final = Path("dev/urandom")
 _LOADED: Final = "libjvm.so"
 """A library that its program loads when it runs, and that needs libraries which the program itself does not name."""
 
 
 def plant(program: Path, folder: Path, owner: Owner) -> None:
-    """Copy the tree that the program belongs to into the folder, unless it is there. It is the owner's alone. Raises
-    BrokenEnvironmentError."""
+    """Put the tree that the program belongs to into the folder, unless it is there. What is not shared is the owner's
+    alone. Raises BrokenEnvironmentError."""
     tree = program.resolve().parents[1]
     if (folder / "bin").exists():
         return
     try:
         for part in sorted(tree.iterdir(), key=lambda path: path.name == "bin"):
-            shutil.copytree(part, folder / part.name, copy_function=shutil.copy)
+            shutil.copytree(part, folder / part.name, copy_function=_link_or_copy)
             _give(folder / part.name, owner)
         if owner.is_somebody_else:
             _make_root(folder)
         _keep(folder)
     except (OSError, shutil.Error) as error:
         raise BrokenEnvironmentError(f"{program.name} cannot be put into {folder}: {error}") from error
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    """Raises OSError."""
+    mode = Path(source).stat().st_mode
+    if mode & _WRITABLE == 0 and mode & stat.S_IROTH:
+        with contextlib.suppress(OSError):  # another file system, or another user's file
+            os.link(os.path.realpath(source), target)
+            return
+    shutil.copy(source, target)
+
+
+def _is_shared(path: Path) -> bool:
+    return path.is_file() and path.stat().st_nlink > 1
 
 
 def _keep(folder: Path) -> None:
@@ -70,7 +88,8 @@ def archive(program: Path, owner: Owner) -> bytes:
 def _give(folder: Path, owner: Owner) -> None:
     folder.chmod(0o700)
     for path in (folder, *folder.rglob("*")):
-        owner.take(path)
+        if not _is_shared(path):
+            owner.take(path)
 
 
 def _make_root(folder: Path) -> None:

@@ -6,19 +6,18 @@ works as soon as the member does, the first one when it has first had a majority
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from time import monotonic
 from typing import Any, Final
 
-from cluster.address import Address, LinkKey, ProbeResult
+from cluster.address import Address
 from cluster.bare_server import BareServer
-from cluster.etcd_gateway import coded, get, post, range_of
+from cluster.etcd_gateway import coded, decoded, get, post, range_of
+from cluster.marks import by_marks
 from cluster.parallel import at_once
 from cluster.persistence import Policy
 from cluster.probe import MARK_PREFIX
@@ -57,49 +56,23 @@ def _term(status: Any) -> int:
 def serves(address: Address, timeout_ms: float) -> bool:
     """A write through the member itself, to a key that no lock uses."""
     try:
-        post(address, "kv/put", {"key": coded(f"{MARK_PREFIX}serves"), "value": ""}, timeout_ms)
+        _leave(address, f"{MARK_PREFIX}serves", timeout_ms)
     except OSError:
         return False
     return True
 
 
-def probe_links(
-    targets: Mapping[LinkKey, Address], nodes: Mapping[str, Address], timeout_ms: float
-) -> dict[LinkKey, ProbeResult]:
-    """Write a key through each link, and ask each node which of them it has. A node without a majority behind it does
-    not answer, so nothing is known of it."""
-    run = f"{MARK_PREFIX}{os.urandom(4).hex()}:"
-    keys = {link: f"{run}{link[1]}:{link[0]}" for link in targets}
-    through = at_once(partial(_through, targets[link], keys[link], timeout_ms) for link in targets)
-    asked = list(dict.fromkeys(node for _, node in targets))
-    seen = dict(zip(asked, at_once(partial(_marks, nodes[node], f"{run}{node}:") for node in asked), strict=True))
-    return {
-        link: result._replace(applied=None if (there := seen[link[1]]) is None else coded(keys[link]) in there)
-        for link, result in zip(targets, through, strict=True)
-    }
+def _leave(link: Address, mark: str, timeout_ms: float) -> None:
+    post(link, "kv/put", {"key": coded(mark), "value": ""}, timeout_ms)
 
 
-def _through(link: Address, key: str, timeout_ms: float) -> ProbeResult:
-    began_s, answered, refused = monotonic(), False, False
-    try:
-        post(link, "kv/put", {"key": coded(key), "value": ""}, timeout_ms)
-        answered = True
-    except ConnectionError:
-        refused = True
-    except OSError:
-        pass
-    return ProbeResult(answered, None, refused, (monotonic() - began_s) * 1e3)
+def _find(node: Address, prefix: str) -> list[str]:
+    """Deletes them."""
+    answer = post(node, "kv/deleterange", {**range_of(prefix), "prev_kv": True}, _DIRECT_MS)
+    return [decoded(each["key"]) for each in answer.get("prev_kvs", ())]
 
 
-def _marks(node: Address, prefix: str) -> frozenset[str] | None:
-    """The keys that this probe wrote through the node's links, which are deleted; None if the node does not answer."""
-    try:
-        answer = post(node, "kv/deleterange", {**range_of(prefix), "prev_kv": True}, _DIRECT_MS)
-    except OSError:
-        return None
-    return frozenset(each["key"] for each in answer.get("prev_kvs", ()))
-
-
+_PROBE_LINKS: Final = by_marks(_leave, _find)
 _GROUP: Final = Group(PORT, leader, serves, forms_within_s=20.0, settles_within_ms=3_000.0)
 
 
@@ -113,7 +86,7 @@ class EtcdServer(BareServer):
     programs: tuple[str, ...] = ("etcd",)
     policies: tuple[Policy, ...] = ("none", "aof-always")
     group: Group | None = _GROUP
-    probe_links: ProbeLinks = probe_links
+    probe_links: ProbeLinks = _PROBE_LINKS
 
     def version_in(self, output: str) -> str | None:
         found = _VERSION.search(output)

@@ -12,13 +12,13 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from time import monotonic
-from typing import Final, Literal
+from typing import Final
 
 from cluster import zookeeper_messages as zookeeper
-from cluster.address import Address, LinkKey, ProbeResult
+from cluster.address import Address
 from cluster.bare_server import BareServer
 from cluster.credentials import Login
+from cluster.marks import by_marks
 from cluster.parallel import at_once
 from cluster.persistence import Policy
 from cluster.probe import MARK_PREFIX
@@ -51,10 +51,6 @@ _SETTINGS: Final = {
 }
 
 
-_Ended = Literal["answered", "refused", "closed", "silent"]
-"""How a write through a link ended. `refused`: it was not even dialled."""
-
-
 def leader(members: Mapping[str, Address], timeout_ms: float) -> str | None:
     """A leader that was cut off says for a while that it leads. So of several leaders the one of the latest epoch
     counts, which is the upper half of its last transaction's number."""
@@ -85,53 +81,20 @@ def serves(address: Address, timeout_ms: float) -> bool:
     return True
 
 
-def probe_links(
-    targets: Mapping[LinkKey, Address], nodes: Mapping[str, Address], timeout_ms: float
-) -> dict[LinkKey, ProbeResult]:
-    """Write through each link at a path of its own, which vanishes with its session, and ask each node which of them it
-    has. A node without a majority behind it closes every connection, so nothing is known of it, and a connection that
-    was closed says nothing of its link."""
-    run = f"{MARK_PREFIX}{os.urandom(4).hex()}:"
-    marks = {link: f"{run}{link[1]}:{link[0]}" for link in targets}
-    through = at_once(partial(_through, targets[link], marks[link], timeout_ms) for link in targets)
-    asked = list(dict.fromkeys(node for _, node in targets))
-    seen = dict(zip(asked, at_once(partial(_marks, nodes[node]) for node in asked), strict=True))
-    return {
-        link: _result(ended, took_ms, marks[link], seen[link[1]])
-        for link, (ended, took_ms) in zip(targets, through, strict=True)
-    }
+def _leave(link: Address, mark: str, timeout_ms: float) -> None:
+    """It vanishes with its session."""
+    zookeeper.ask(link, timeout_ms, zookeeper.create(f"/{mark}"), is_link=True)
 
 
-def _result(ended: _Ended, took_ms: float, mark: str, there: frozenset[str] | None) -> ProbeResult:
-    """`there`: what the node has; None if it does not say."""
-    refused = ended == "refused" or (ended == "closed" and there is not None)
-    return ProbeResult(ended == "answered", None if there is None else mark in there, refused, took_ms)
+def _find(node: Address, prefix: str) -> list[str]:
+    """All that is at the top of the tree, as this node sees it. Without a majority behind it, a node closes every
+    connection."""
+    del prefix
+    there, _ = zookeeper.ask(node, _DIRECT_MS, zookeeper.children("/"), zookeeper.close())
+    return zookeeper.names(there)
 
 
-def _through(link: Address, mark: str, timeout_ms: float) -> tuple[_Ended, float]:
-    began_s = monotonic()
-    ended: _Ended = "silent"
-    try:
-        zookeeper.ask(link, timeout_ms, zookeeper.create(f"/{mark}"), is_link=True)
-        ended = "answered"
-    except ConnectionRefusedError:
-        ended = "refused"
-    except ConnectionError:
-        ended = "closed"
-    except OSError:
-        pass
-    return ended, (monotonic() - began_s) * 1e3
-
-
-def _marks(node: Address) -> frozenset[str] | None:
-    """What is at the top of the tree, as this node sees it; None if it does not answer."""
-    try:
-        there, _ = zookeeper.ask(node, _DIRECT_MS, zookeeper.children("/"), zookeeper.close())
-    except OSError:
-        return None
-    return frozenset(zookeeper.names(there))
-
-
+_PROBE_LINKS: Final = by_marks(_leave, _find)
 _GROUP: Final = Group(PORT, leader, serves, forms_within_s=45.0, settles_within_ms=3_500.0)
 
 
@@ -147,7 +110,7 @@ class ZookeeperServer(BareServer):
     policies: tuple[Policy, ...] = ("none", "aof-always")
     group: Group | None = _GROUP
     needs_tree: bool = True
-    probe_links: ProbeLinks = probe_links
+    probe_links: ProbeLinks = _PROBE_LINKS
 
     def version_in(self, output: str) -> str | None:
         found = _VERSION.search(output)

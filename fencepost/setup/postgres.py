@@ -2,7 +2,7 @@
 
     bin/postgres    lib/*.so    share/timezonesets    share/timezone    data/
 
-`data` is what `initdb` makes, with a database `locks` that belongs to the user `client`. Each run copies the tree.
+`data` is what `initdb` makes, with a database `locks` that belongs to the user `client`. Each run copies `data`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from fencepost.setup.workshop import SetupError, Workshop, replace
+from fencepost.setup.workshop import SetupError, Workshop, make_shared, replace
 
 TREE: Final = "postgres"
 """The folder of the tree in the tools folder."""
@@ -31,6 +31,7 @@ def plant(shop: Workshop, step: str, installed: Path, scratch: Path) -> None:
         (new / name).parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (installed / name).is_dir() else shutil.copy2
         copy(installed / name, new / name)
+    make_shared(new)
     shutil.copytree(_new_database(shop, step, installed, scratch), new / "data")
     (new / "dev").mkdir()
     for path in (new / "data", *(new / "data").rglob("*")):  # every user of the machine copies it

@@ -230,6 +230,13 @@ def replace(new: Path, target: Path) -> None:
     new.replace(target)
 
 
+def make_shared(tree: Path) -> None:
+    """Let every user of the machine read it and no server change it, so that servers share its files
+    (`cluster.server_tree`)."""
+    for path in (tree, *tree.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o555 if path.parent.name == "bin" else 0o444)
+
+
 def remove(place: Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
 

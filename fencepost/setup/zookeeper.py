@@ -2,8 +2,8 @@
 
     bin/zookeeper    bin/java    lib/    conf/    jars/
 
-`zookeeper` is a script, so that it can say its version at once; it is run from the top of the tree, of which each
-member has a copy. The runtime is the same on every machine, without the parts for desktops.
+`zookeeper` is a script, so that it can say its version at once; it is run from the top of the tree, which all
+members share. The runtime is the same on every machine, without the parts for desktops.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from fencepost.setup.jars import bring_jars, read_jars
 from fencepost.setup.python import unpack_wheel
 from fencepost.setup.toolchains import JAVA
-from fencepost.setup.workshop import SetupError, Step, Workshop, replace
+from fencepost.setup.workshop import SetupError, Step, Workshop, make_shared, replace
 
 PROGRAM: Final = "zookeeper"
 _JARS: Final = Path(__file__).with_name("zookeeper.jars")
@@ -53,8 +53,7 @@ def _make(shop: Workshop) -> str:
         if f" {wanted[0].version} " not in said:
             raise SetupError(f"{PROGRAM}: the jars say {said!r}, not version {wanted[0].version}")
         (tree / "bin" / PROGRAM).write_text(_SCRIPT.format(version=said))
-        for path in (tree, *tree.rglob("*")):  # every user of the machine copies it
-            path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
+        make_shared(tree)
         (shop.tools / "licences").mkdir(exist_ok=True)
         replace(runtime / "legal", shop.tools / "licences" / PROGRAM)
         replace(tree, shop.tools / PROGRAM)
