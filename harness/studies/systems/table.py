@@ -109,7 +109,7 @@ FAULTS: Final = (
         "pause:targets=inside,interval=2s,duration=1.5ttl",
         with_tokens=True,
     ),
-    Fault(KILLED, "clients are killed, and started again", "crash:targets=clients,interval=1500ms,restart-delay=500ms"),
+    Fault(KILLED, "clients are killed, and started again", "crash:targets=clients,interval=1s,restart-delay=300ms"),
     Fault(
         LED,
         "the leader, the primary or the only server is killed (of independent servers any one), and is back after 4 s",
