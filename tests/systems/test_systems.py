@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from fencepost.errors import UsageError
+from harness.campaign.document import DataTable, Heading, TableField
 from harness.campaign.folder import RunLine
+from harness.campaign.own_study import read_study
 from harness.campaign.to_markdown import markdown
 from harness.options import parse_run
 from harness.studies.systems.grid import systems_grid
@@ -106,6 +108,15 @@ def test_systems_whose_intervals_overlap_are_not_told_apart() -> None:
     assert choose(need, rows_of([])).best is None
 
 
+def test_one_run_of_each_names_the_best_and_tells_none_apart() -> None:
+    (need,) = (need for need in NEEDS if need.name == "contended")
+    both = [*lines_of("redlock", clients={"grants": 900}), *lines_of("postgres-transaction")]
+    for seeds, alike in (((1, 2), 0), ((1,), 1)):
+        choice = choose(need, rows_of([line for line in both if line.seed in seeds]))
+        assert choice.best is not None
+        assert (choice.best.system.name, len(choice.alike)) == ("redlock", alike)
+
+
 def test_the_page_has_a_headline_a_recommendation_a_need_and_what_was_left_out() -> None:
     lost = {"lost": 1}
     lines = lines_of("redlock", client_paused_·_without=lost)
@@ -120,6 +131,18 @@ def test_the_page_has_a_headline_a_recommendation_a_need_and_what_was_left_out()
     assert all(need.asks in text for need in NEEDS)
     assert document.numbers["systems"][1]["cannot"] == "no PostgreSQL here"  # type: ignore[index]
     assert cell("redlock", NO_FAULT, WITHOUT) in text
+
+
+def test_each_figure_leads_to_its_cells_and_names_them() -> None:
+    played = made.played(None, lines_of("redlock"), of_campaign=made.campaign(GRID))
+    blocks = document_of(played, settle(played)).blocks
+    anchors = {block.anchor for block in blocks if isinstance(block, Heading)}
+    tables = [block for block in blocks if isinstance(block, DataTable) and block.style == "figures"]
+    figures = [field for table in tables for row in table.rows for field in row[1:] if isinstance(field, TableField)]
+    known = [field for field in figures if field.to]
+    assert len(known) > 10
+    assert {field.to.removeprefix("#") for field in known} <= anchors
+    assert all(field.why.startswith("from redlock · ") for field in known)
 
 
 TINY = """
@@ -158,6 +181,13 @@ def test_a_name_that_no_study_has_is_refused_in_a_line(tmp_path: Path) -> None:
     assert len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("quick", [STUDY, QUICK])
-def test_both_forms_are_checked_and_named(quick: object) -> None:
-    assert quick.grid.name in ("systems", "systems-quick")  # type: ignore[attr-defined]
+def test_both_forms_are_found_by_name() -> None:
+    whole, quick = (read_study(Path("systems"), None, None, {}, quick=quick) for quick in (False, True))
+    assert (whole.grid.name, quick.grid.name) == ("systems", "systems-quick")
+    assert quick.grid.run_count < whole.grid.run_count / 4
+
+
+def test_a_file_without_a_quick_form_is_refused_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "tiny.py").write_text(TINY)
+    with pytest.raises(UsageError, match="has no QUICK"):
+        read_study(tmp_path / "tiny.py", None, None, {}, quick=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Final
 
 import msgspec
@@ -62,7 +63,8 @@ def document_of(played: Played, rows: Sequence[Row]) -> StudyDocument:
             DataTable(("need", "recommended", "not told from it"), [_advice(choose(n, shown)) for n in NEEDS], "said"),
             Paragraph(
                 "A lock that was to blame for two clients inside at once is never recommended. “Not told from it”: its "
-                "interval and that of the recommended one overlap, so more runs may turn the order.",
+                "interval and that of the recommended one overlap, or one of the two is of a single run, so more runs "
+                "may turn the order.",
                 "hint",
             ),
             Paragraph(READING, "hint"),
@@ -202,15 +204,12 @@ def _advice(choice: Choice) -> tuple[str, TableField | str, str]:
     text = percent if isinstance(of, Share) else TEXTS[choice.need.name]
     found = ends(of)
     assert found is not None
-    middle, low, high = (text(each) for each in found)
-    unit = UNITS.get(choice.need.name, "")
-    said = f"{middle} {unit}".strip() + f" ({low} to {high})"
+    middle, low, high = found
+    said = f"{text(middle)} {UNITS.get(choice.need.name, '')}".strip()
+    said += f" ({text(low)} to {text(high)})" if isfinite(low) else " (one run)"
     alike = ", ".join(each.system.name for each in choice.alike)
-    return (
-        choice.need.asks,
-        TableField(row.system.name, said, to=f"#{row.system.name}", why=_from(of.cells)),
-        alike or "–",
-    )
+    best = TableField(row.system.name, said, to=f"#{row.system.name}", why=_from(of.cells))
+    return choice.need.asks, best, alike or MISSING
 
 
 TEXTS: Final = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import inf
 from statistics import median
 from typing import Final
 
@@ -194,8 +195,8 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The recommendation for a need: the best system, and those that the runs cannot tell from it, because their
-    intervals overlap. None where no system has a number."""
+    """The recommendation for a need: the best system, and those that the runs cannot tell from it: their intervals
+    overlap, or one of the two has no interval, because it is of one run. None where no system has a number."""
 
     need: Need
     best: Row | None
@@ -203,13 +204,13 @@ class Choice:
 
 
 def ends(of: Spread | Share) -> tuple[float, float, float] | None:
-    """The number, and the ends of its interval: of a rate the 95 % interval, of others the lowest and the highest run.
-    None without a run."""
+    """The number, and the ends of its interval: of a rate the 95 % interval, of others the lowest and the highest run,
+    which of one run may be anywhere. None without a run."""
     if isinstance(of, Share):
         return None if of.rate.share is None else (of.rate.share, of.rate.low, of.rate.high)
     if of.middle is None or of.low is None or of.high is None:
         return None
-    return of.middle, of.low, of.high
+    return (of.middle, of.low, of.high) if of.runs > 1 else (of.middle, -inf, inf)
 
 
 def choose(need: Need, rows: Sequence[Row]) -> Choice:
