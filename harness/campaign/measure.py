@@ -94,7 +94,7 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     for a run that kept no beats. `disturbed`: why the run was too disturbed for what it claims, empty if it was not.
     `stakes`: how often the lock was put to the test; None in older records. `overtaken`: how many grants of a key
     others were given, at most, while one client waited for it; None in older records, and without sections.
-    `moments` of a quarter of a second within the load, `moments_served`: those in which some client was inside.
+    `moments` of a quarter of a second within the load, `moments_served`: those in which some client was granted a lock.
     `outage_waits_ms`: from each outage of any node to the first grant that was asked for after it.
     `dead_holder_waits_ms`: from each kill of a client inside to the next grant of its key. A wait that saw no grant
     lasts until clients were asked to end. `memory_mib`, `disk_mib`: of all servers of the lock together before the

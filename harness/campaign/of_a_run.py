@@ -20,7 +20,7 @@ from harness.verdict import Finding, Verdict
 
 BLAMES: Final = ("lock", "client", "undecided")
 MOMENT_NS: Final = 250_000_000
-"""The load is cut into moments of this length, in each of which the lock serves a client or does not."""
+"""The load is cut into moments of this length, in each of which some client is granted a lock or none is."""
 
 
 class Blamed(msgspec.Struct, frozen=True):
@@ -150,15 +150,8 @@ def moments(seen: JudgedRun) -> int:
 
 
 def moments_served(seen: JudgedRun) -> int:
-    count = moments(seen)
-    first, last = (
-        (seen.run.sections[n].to_numpy(np.int64) - seen.begin_ns) // MOMENT_NS for n in ("start_ns", "end_ns")
-    )
-    changes: Ints = np.zeros(count + 1, np.int64)
-    counted = (last >= 0) & (first < count)
-    np.add.at(changes, np.maximum(first[counted], 0), 1)
-    np.add.at(changes, np.minimum(last[counted] + 1, count), -1)
-    return int((np.cumsum(changes)[:count] > 0).sum())
+    at = (seen.run.sections["start_ns"].to_numpy(np.int64) - seen.begin_ns) // MOMENT_NS
+    return len(np.unique(at[(at >= 0) & (at < moments(seen))]))
 
 
 def footprint(name: str) -> Callable[[JudgedRun], float | None]:

@@ -121,10 +121,10 @@ def test_a_client_is_overtaken_by_every_grant_between_its_request_and_its_own_gr
     assert figures_of(History()).overtaken is None
 
 
-def test_a_moment_is_served_if_a_client_was_inside_at_any_time_in_it() -> None:
-    history = History().section("c1", 100, 300).section("c2", 760, 770)
-    found = figures_of(history)
-    assert (found.moments, found.moments_served) == (4, 3)
+def test_a_moment_is_served_if_a_client_was_granted_a_lock_in_it() -> None:
+    history = History().section("c1", 100, 600).section("c2", 760, 770).section("c1", 780, 790, number=2)
+    found = figures_of(history.section("c2", 1010, 1020, number=2))
+    assert (found.moments, found.moments_served) == (4, 2), "the last one came after the load"
     assert figures_of(History()).moments_served == 0
 
 

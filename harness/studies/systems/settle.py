@@ -56,8 +56,8 @@ class Row:
 
     `exclusive`: runs in which two clients were inside at once, by any blame; `broken`: in which the lock is to blame.
     `lost`: runs that lost data under the faults that are played with tokens as well, by how it was guarded;
-    `lost_otherwise`: under the others, without tokens. `served`: the share of the time in which a client was inside, by
-    fault. `per_second`: acquisitions, by crowd. `p50_ms`, `p99_ms`: of an acquire of a client alone."""
+    `lost_otherwise`: under the others, without tokens. `served`: the share of the time in which the lock was granted,
+    by fault. `per_second`: acquisitions, by crowd. `p50_ms`, `p99_ms`: of an acquire of a client alone."""
 
     system: System
     cannot: str
