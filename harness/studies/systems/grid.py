@@ -67,7 +67,8 @@ def _under_faults(system: System, faults: Sequence[Fault]) -> Iterator[Cell]:
 
 def _in_a_crowd(system: System, crowd: Crowd) -> Cell:
     at = {"system": system.name, "crowd": crowd.name}
-    return _cell(at, {**system.options, "clients": str(crowd.clients), "keys": str(crowd.keys)})
+    workload = {"workload": "acquire-release"} if system.takes_tokens else {}
+    return _cell(at, {**system.options, **workload, "clients": str(crowd.clients), "keys": str(crowd.keys)})
 
 
 def _cell(at: Mapping[str, str], options: Mapping[str, str]) -> Cell:

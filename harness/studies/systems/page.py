@@ -71,7 +71,7 @@ def document_of(played: Played, rows: Sequence[Row]) -> StudyDocument:
             Paragraph(READING, "hint"),
             *_tables(shown),
             Heading("What was done to them"),
-            DataTable(("fault", "what it is", "of", "options"), list(_faults()), "said"),
+            DataTable(("fault", "what it is", "of", "options"), list(_faults()), "figures"),
             *_left_out(rows),
             *(block for row in shown for block in _cells(grid, row)),
         ],
@@ -144,7 +144,8 @@ def _tables(rows: Sequence[Row]) -> Iterator[Block]:
     )  # fmt: skip
     yield Paragraph(
         "A second: acquisitions by clients that release at once and ask again. Acquire: a granted call "
-        "of a client alone. A client has one key at a time, so for a single one many keys are like one.",
+        "of a client alone. A client has one key at a time, so for a single one many keys are like one. Data is written "
+        "only where it is in the lock's own transaction.",
         "hint",
     )
     yield Heading("What does it cost?")
