@@ -143,9 +143,9 @@ def _tables(rows: Sequence[Row]) -> Iterator[Block]:
         "figures",
     )  # fmt: skip
     yield Paragraph(
-        "A second: acquisitions by clients that release at once and ask again. Acquire: a granted call "
-        "of a client alone. A client has one key at a time, so for a single one many keys are like one. Data is written "
-        "only where it is in the lock's own transaction.",
+        "A second: acquisitions by clients that release at once and ask again. Acquire: a granted call of a client "
+        "alone. A client has one key at a time, so for a single one many keys are like one. Data is written only where "
+        "it is in the lock's own transaction.",
         "hint",
     )
     yield Heading("What does it cost?")
