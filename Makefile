@@ -148,7 +148,7 @@ survey: base ## which lock library keeps which promise? ten hours; QUICK=1: a pa
 	.venv/bin/fencepost survey $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) --workers $(or $(WORKERS),2) \
 		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
-systems: base ## locks on Redis, PostgreSQL, etcd and ZooKeeper under the same faults; three hours; QUICK=1: a quarter of an hour
+systems: base ## locks on Redis, PostgreSQL, etcd and ZooKeeper under the same faults: four hours; QUICK=1: a quarter of an hour
 	.venv/bin/fencepost study systems $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
 		--workers $(or $(WORKERS),2) $(if $(REPORT),--report $(REPORT)) $(ARGS)
 

@@ -19,7 +19,8 @@ from harness.studies.systems.page import document_of, headline
 from harness.studies.systems.settle import NEEDS, Row, choose, settle
 from harness.studies.systems.study import QUICK, STUDY
 from harness.studies.systems.table import CROWDS, FAULTS, LED, NO_FAULT, PAUSED, SYSTEMS, WITH, WITHOUT, Crowd
-from nemesis.schedule import parse_spec
+from nemesis.base import Topology
+from nemesis.schedule import draw_schedule, parse_spec
 from tests.campaign import made
 from tests.harness import runs
 from workloads.registry import find_lock
@@ -70,6 +71,15 @@ def test_a_group_loses_its_leader_where_others_lose_a_server() -> None:
     (led,) = (fault for fault in FAULTS if fault.name == LED)
     kinds = {system.name: led.of(system).partition(":")[0] for system in SYSTEMS}
     assert {name for name, nemesis in kinds.items() if nemesis == "leader"} == {"etcd", "zookeeper"}
+
+
+def test_a_primary_is_killed_once_in_a_run_for_after_that_another_one_is_it() -> None:
+    grid = STUDY.grid
+    for seed in range(1, 1 + grid.parts[0].seeds):
+        config = parse_run(grid.words(cell("sentinel", LED, WITHOUT), seed))
+        topology = Topology(config.client_names, config.node_names, config.ttl_ms)
+        (kill,) = draw_schedule(parse_spec(config.nemesis), seed, topology, config.duration_ms).faults
+        assert kill.fault["nodes"] == ["n1"]
 
 
 def test_data_that_is_lost_under_a_pause_is_told_from_what_is_lost_otherwise_and_with_tokens() -> None:

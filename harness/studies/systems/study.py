@@ -32,5 +32,5 @@ def tell(rows: Sequence[Row], out: Console) -> None:
     out.print(headline(rows))
 
 
-STUDY: Final = study_of(systems_grid("systems", seeds=5, duration="30s", crowd_duration="10s"))
+STUDY: Final = study_of(systems_grid("systems", seeds=10, duration="10s", crowd_duration="10s"))
 QUICK: Final = study_of(systems_grid("systems-quick", seeds=1, duration="10s", crowd_duration="3s", crowds=CROWDS[:3]))
