@@ -123,16 +123,17 @@ class Album:
         scene = scene_of(self._run, explanation)
         if scene is None or not self.has_requests:
             return None
-        ends_ns = self._requests.ends_ns
-        return None if ends_ns is not None and ends_ns < scene.until_ns else draw(self._run, scene, self._requests)
+        ends_ns = self.requests.ends_ns
+        return None if ends_ns is not None and ends_ns < scene.until_ns else draw(self._run, scene, self.requests)
 
     @property
     def has_requests(self) -> bool:
         """Whether what clients asked the nodes is on record."""
-        return bool(self._requests)
+        return bool(self.requests)
 
     @cached_property
-    def _requests(self) -> WireRequests:
+    def requests(self) -> WireRequests:
+        """What clients asked the nodes. Raises UsageError for a damaged record."""
         wire = load_wire(self._folder) if self._wire is None else self._wire
         return WireRequests(wire, self._run.config.node_names)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from harness.history.groups import Bools
+from harness.history.groups import Bools, Ints
 from harness.store.wire import SCRIPTS, Wire
 
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
@@ -131,12 +131,22 @@ class WireRequests:
         within = [one for one in requests if one.sent_ns <= to_ns and one.last_ns >= from_ns]
         return sorted(within, key=lambda one: one.sent_ns)
 
+    def by_time(self) -> tuple[Ints, Ints]:
+        """The rows of all requests that clients sent to the nodes, in the order in which they were sent, and when."""
+        rows = np.flatnonzero(self._is_ours & (self._sent < _NEVER_NS))
+        rows = rows[np.argsort(self._sent[rows], kind="stable")]
+        return rows, self._sent[rows]
+
+    def in_rows(self, rows: Ints) -> list[WireRequest]:
+        """The requests in these rows, in this order."""
+        found = self._rows.take(pa.array(rows, pa.int64())).to_pylist()
+        return [self._request(int(row), told) for row, told in zip(rows, found, strict=True)]
+
     def of_client(self, client: str, from_ns: int, to_ns: int) -> list[WireRequest]:
         """The requests that the client sent after the first time, and whose replies it had by the second, in the order
         in which they were sent."""
         rows = np.flatnonzero(self._is_ours & (self._sent >= from_ns) & (self._came <= to_ns))
-        found = self._rows.take(pa.array(rows, pa.int64())).to_pylist()
-        own = [self._request(int(row), told) for row, told in zip(rows, found, strict=True) if told["client"] == client]
+        own = [one for one in self.in_rows(rows) if one.client == client]
         return sorted(own, key=lambda one: one.sent_ns)
 
     def were_sent(self, client: str, node: str, from_ns: int, to_ns: int) -> bool:

@@ -23,8 +23,10 @@ from harness.report import charts, checker_output, run_description
 from harness.report.explanations import NO_PICTURES, explanations_of, lines
 from harness.report.html import render, script_json
 from harness.report.space_time_svg import svg_picture
+from harness.report.time_span import span_ns
 from harness.report.timeline import MOST_OVERLAPS, timeline
 from harness.report.timeline_findings import EXAMPLES
+from harness.report.timeline_requests import moments_of, timeline_requests
 from harness.report.wording import blame, example, headline, limit_lines, meetings_in, promise_outcomes
 from harness.verdict import Finding, Verdict, hidden
 
@@ -65,6 +67,10 @@ def render_page(
     in_order = [(each, cause) for cause, consequences in causes for each in (cause, *consequences)]
     holdings = None if recorded.owners is None else recorded.owners.holdings
     data = timeline(recorded, faults, [(each, blame(each.blame)) for each, _ in in_order], holdings)
+    if album is not None:
+        data["requests"] = timeline_requests(
+            album.requests, span_ns(recorded)[0], data["end"], data["clients"], data["nodes"], moments_of(data)
+        )
     drawn, moments = data["overlaps"], data.get("moments", [])
     findings = [_finding(each, cause, recorded, verdict, explained, album) for each, cause in in_order]
     for number, finding in enumerate(findings):
@@ -88,6 +94,7 @@ def render_page(
         head=findings[0] if findings else None,
         most_examples=EXAMPLES,
         led_to=findings[1 : 1 + len(causes[0].consequences)] if causes else [],
+        kept=_kept(data.get("requests")),
         capped=count(MOST_OVERLAPS) if isinstance(drawn, list) and len(drawn) >= MOST_OVERLAPS else None,
         findings=findings,
         no_pictures=NO_PICTURES if album is not None and explained and not album.has_requests else None,
@@ -101,6 +108,13 @@ def render_page(
         config_rows=_rows(msgspec.to_builtins(recorded.config)),
         environment_groups=_groups(environment),
     )
+
+
+def _kept(requests: Mapping[str, Any] | None) -> str | None:
+    """How many requests the page has, if these are not all."""
+    if requests is None or len(requests["step"]) >= requests["total"]:
+        return None
+    return f"{count(len(requests['step']))} of {count(requests['total'])}"
 
 
 def _finding(

@@ -26,6 +26,11 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
   const K = data.findings || [], M = data.moments || [], H = data.held;
   const heldFrom = [];
   if (H) H.step.reduce((t, step) => { heldFrom.push(t + step); return t + step; }, 0);
+  // What clients asked the nodes: sent, and the three other times after that; -1 for one that never came.
+  const R = data.requests, asked = root.querySelector(".asked"), sent = [], MOST_DRAWN = 400, MOST_TOLD = 60, LONGEST = 2e6;
+  if (R) R.step.reduce((t, step) => { sent.push(t + step); return t + step; }, 0);
+  const over = n => sent[n] + Math.max(R.reached[n], R.left[n], R.came[n], 0);
+  let shown = [], told = "";              // the numbers of the requests that are drawn; what is told of them
   const name = f => (f.unplanned ? "unplanned: " : "") + f.what;
   const overlapsOf = new Map();
   O.forEach((o, n) => { for (const s of [o[0], o[1]]) { if (!overlapsOf.has(s)) overlapsOf.set(s, []); overlapsOf.get(s).push(n); } });
@@ -120,6 +125,49 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
       if (named && w > 26) { ctx.textAlign = "left"; ctx.fillStyle = colours.ink; ctx.font = "10px system-ui, sans-serif"; label(c < 0 ? "?" : data.clients[c], a + 3, y + laneH / 2, w - 4); }
     }
     ctx.font = "12px system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif";
+  }
+  function inView() {                     // none while there are too many, or some are not on the page
+    if (!R || v1 - v0 > LONGEST) return [[], "zoom in to see requests"];
+    if (!R.kept.some(k => k[0] <= v0 && v1 <= k[1])) return [[], "requests here are not on the page"];
+    let lo = 0, hi = sent.length;
+    while (lo < hi) { const mid = (lo + hi) >> 1; if (sent[mid] < v0 - 1e6) lo = mid + 1; else hi = mid; }
+    const found = [];
+    for (let n = lo; n < sent.length && sent[n] <= v1; n++) if (over(n) >= v0 && found.push(n) > MOST_DRAWN) return [[], "zoom in to see requests"];
+    return [found, found.length === 1 ? "1 request" : found.length + " requests"];
+  }
+  function laneOf(n, row) {               // in a client's row a lane a node, in a node's row a lane a client: top and height
+    const [y, h, of, lane] = row === undefined ? [nodesY + R.node[n] * nodeH + 2, nodeH - 6, R.who.length, R.client[n]] : [clientsY + row * clientH + 2, clientH - 5, data.nodes.length, R.node[n]];
+    return [y + h * lane / of, Math.max(h / of, 1)];
+  }
+  function drawRequests() {               // from sent to answered, at the client and at the node, and the ways between
+    for (const n of shown) {
+      const answered = R.came[n] >= 0, came = answered ? sent[n] + R.came[n] : over(n);
+      ctx.fillStyle = ctx.strokeStyle = answered ? colours.ink : colours.cut; ctx.lineWidth = 1;
+      for (const row of R.rows[R.client[n]]) { const [y, h] = laneOf(n, row); bar(sent[n], came, y, h, 2); }
+      if (R.reached[n] < 0) continue;
+      const [y, h] = laneOf(n), first = R.rows[R.client[n]][0];
+      bar(sent[n] + R.reached[n], R.left[n] < 0 ? over(n) : sent[n] + R.left[n], y, h, 2);
+      if (first === undefined) continue;
+      const [top, high] = laneOf(n, first), way = (from, to, y0, y1) => { if (x(from) >= LEFT && x(to) <= LEFT + plotW()) { ctx.beginPath(); ctx.moveTo(x(from), y0); ctx.lineTo(x(to), y1); ctx.stroke(); } };
+      ctx.globalAlpha = 0.35;
+      way(sent[n], sent[n] + R.reached[n], top + high, y);
+      if (answered && R.left[n] >= 0) { ctx.setLineDash([3, 3]); way(sent[n] + R.left[n], came, y, top + high); ctx.setLineDash([]); }
+      ctx.globalAlpha = 1;
+    }
+  }
+  function aboutRequest(n) {
+    const client = R.who[R.client[n]], node = data.nodes[R.node[n]];
+    const came = R.came[n] >= 0 ? "answered " + (R.replies[R.reply[n]] || "with nothing") + " after " + fmt(R.came[n])
+      : R.left[n] >= 0 ? "answered, but the answer did not arrive" : R.reached[n] >= 0 ? "reached " + node + ", never answered" : "did not reach " + node;
+    return [client + " asked " + node + ": " + R.words[R.word[n]], "sent " + at(sent[n]) + ", " + came];
+  }
+  function tellRequests(said) {           // the same as text, for readers and for the keyboard
+    if (!asked) return;
+    asked.hidden = !R;
+    const lines = shown.slice(0, MOST_TOLD).map(n => aboutRequest(n).join("; "));
+    if (shown.length > MOST_TOLD) lines.push("and " + (shown.length - MOST_TOLD) + " more");
+    asked.querySelector("summary").textContent = shown.length ? said + " in view" : "Requests: " + said;
+    asked.querySelector("ul").replaceChildren(...lines.map(text => { const e = document.createElement("li"); e.textContent = text; return e; }));
   }
   function drawMoments() {                // a mark in the strip and a line in each row; the chosen one is a band
     const tone = m => colours[K[m[0]].blame] || colours.beyond;
@@ -218,6 +266,8 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
         bar(o[2], o[3], stripY, 12, 5);
       }
     }
+    const [requests, said] = inView();
+    shown = requests; drawRequests();
     drawMoments();
     if (chosen >= 0) {
       const o = O[chosen], mid = x((o[2] + o[3]) / 2);
@@ -236,9 +286,10 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
     if (!N) { ctx.textAlign = "center"; ctx.fillStyle = colours.soft; ctx.fillText("no section was recorded", LEFT + plotW() / 2, clientsY + data.clients.length * clientH / 2); }
     const seen = at(v0) + " to " + at(v1) + (moment >= 0 ? " · " + aboutMoment(moment)[0] : chosen >= 0 ? " · overlap " + (chosen + 1) + " of " + O.length : "");
     if (where.textContent !== seen) where.textContent = seen;
+    if (told !== said + shown) { told = said + shown; tellRequests(said); }
   }
-  let asked = false;
-  const redraw = () => { if (!asked) { asked = true; requestAnimationFrame(() => { asked = false; draw(); }); } };
+  let isDue = false;
+  const redraw = () => { if (!isDue) { isDue = true; requestAnimationFrame(() => { isDue = false; draw(); }); } };
 
   // --- moving --------------------------------------------------------------------------------------------------
   function view(a, b) {
@@ -330,6 +381,10 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
     return lines;
   }
   const aboutFault = f => [name(f), f.nemesis + ", " + at(f.from) + " to " + (f.healed ? at(f.to) : "the end: no healing was recorded"), (f.took ? "seen: " : "did not take: ") + f.seen];
+  function requestsAt(py, t, near) {      // those whose lane in that row is there
+    const isIn = ([y, h]) => y - 1 <= py && py <= y + h + 1;
+    return shown.filter(n => sent[n] - near <= t && t <= over(n) + near && (isIn(laneOf(n)) || R.rows[R.client[n]].some(row => isIn(laneOf(n, row)))));
+  }
   function hover(event) {
     const box = canvas.getBoundingClientRect(), px = event.clientX - box.left, py = event.clientY - box.top, t = time(px), near = (v1 - v0) / plotW() * 3;
     let lines = null;
@@ -342,6 +397,8 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
       const list = rows[Math.floor((py - clientsY) / clientH)] || [], n = firstEnding(list, t - near);
       if (n < list.length && start[list[n]] <= t + near) lines = aboutSection(list[n]);
     }
+    const requests = px >= LEFT ? requestsAt(py, t, near) : [];
+    if (requests.length) lines = requests.slice(0, 3).flatMap(aboutRequest).concat(lines || []);
     if (!lines && px >= LEFT) lines = aboutHeld(py, t, near);
     if (!lines && px >= LEFT && py >= lanesY) {
       const here = F.filter(f => f.from - near <= t && f.to + near >= t && (py >= stripY || f.lane === Math.floor((py - lanesY) / laneH)));
