@@ -138,12 +138,19 @@ class LimitOutcome(msgspec.Struct, frozen=True):
 
 def judge_limit(limit: Limit, figures: Mapping[str, object]) -> LimitOutcome:
     """`figures`: of each checker that measured any, by its name."""
-    figure = FIGURES.get(limit.figure, LimitedFigure((), ""))
-    own = next((figures[name] for name in figure.checkers if name in figures), None)
-    measured = reduce(lambda of, name: getattr(of, name, None), figure.attribute.split("."), own)
-    if not isinstance(measured, int | float):
+    found = measured(limit.figure, figures)
+    if found is None:
         return LimitOutcome(limit, "unknown", None)
-    return LimitOutcome(limit, "met" if _HOLDS[limit.operator](measured, limit.value) else "missed", measured)
+    return LimitOutcome(limit, "met" if _HOLDS[limit.operator](found, limit.value) else "missed", found)
+
+
+def measured(name: str, figures: Mapping[str, object]) -> float | None:
+    """The figure that a limit calls so, a time in milliseconds; None where no checker measured it. `figures`: as
+    above."""
+    figure = FIGURES.get(name, LimitedFigure((), ""))
+    own = next((figures[name] for name in figure.checkers if name in figures), None)
+    found = reduce(lambda of, part: getattr(of, part, None), figure.attribute.split("."), own)
+    return found if isinstance(found, int | float) else None
 
 
 def _operator(text: str) -> Operator:

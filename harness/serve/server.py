@@ -34,6 +34,7 @@ from harness.serve.live import CampaignEvents, LiveCampaignPage, LiveRunPage, Ru
 from harness.serve.markdown_page import beside, markdown_page
 from harness.serve.pages import list_page, report_address, run_page
 from harness.serve.started_runs import StartedRuns
+from harness.serve.trend import trend_page
 from harness.serve.two_runs import two_runs_page
 
 LOOPBACK: Final = "127.0.0.1"
@@ -79,6 +80,7 @@ def _application(shared: Shared) -> Application:
         (r"/[^/]+/runs/([^/]+)/", _Run),
         (r"/[^/]+/runs/([^/]+)/live", LiveRunPage),
         (r"/[^/]+/runs/([^/]+)/events", RunEvents),
+        (r"/[^/]+/runs/([^/]+)/trend", _Trend),
         (r"/[^/]+/runs/([^/]+)/zip", _Zip),
         (r"/[^/]+/runs/([^/]+)/files/(.+)", _File),
         (r"/[^/]+/reports/([^/]+)/live", LiveCampaignPage),
@@ -135,6 +137,14 @@ class _Run(Handler):
     async def get(self, name: str) -> None:
         form, tab = self.shared.access.form_token, self.get_query_argument("tab", "")
         self.finish(await self.read(run_page, self.root, self.run_folder(name), form, tab))
+
+
+class _Trend(Handler):
+    async def get(self, name: str) -> None:
+        self.finish(await self.read(self._page, self.run_folder(name)))
+
+    def _page(self, folder: Path) -> str:
+        return trend_page(self.root, folder, self.shared.index.runs(most=ON_A_PAGE))
 
 
 class _Zip(Handler):

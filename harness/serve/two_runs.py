@@ -57,7 +57,7 @@ def two_runs_page(root: str, first: Path, second: Path) -> str:
 def _side(path: Path) -> _Side:
     summary, folder = summary_of(path), RunFolder(path)
     try:
-        asked = _in_words(folder.read_config())
+        asked = settings_in_words(folder.read_config())
         verdict = recorded_verdict(folder) if summary.verdict in JUDGED else None
     except UsageError:
         return _Side(summary)
@@ -83,7 +83,7 @@ def _rows(first: Mapping[str, str], second: Mapping[str, str], missing: str = ""
     return [(name, first.get(name, missing), second.get(name, missing)) for name in dict.fromkeys((*first, *second))]
 
 
-def _in_words(config: RunConfig) -> Mapping[str, str]:
+def settings_in_words(config: RunConfig) -> Mapping[str, str]:
     """Each setting by the name of its option, as the command line takes it."""
     return {
         each.flag.removeprefix("--"): printable(_plain(each, getattr(config, each.field)))
