@@ -23,8 +23,9 @@ _AROUND_NS: Final = 5_000_000
 class Scene:
     """`clients`: the processes whose requests are shown; none if the example names none. `nodes`: only these; all if
     there are none. Requests and keys are shown from `from_ns` until `until_ns`, sections until `to_ns`. `moment_ns`:
-    what is near it says most. `asked`: when the sections were asked for, up to the entry. `overlap`: from when to when
-    two clients were inside that should not have been."""
+    what is near it says most, and what is near `over_ns`, when the outage that the example is about was over. `asked`:
+    when the sections were asked for, up to the entry. `overlap`: from when to when two clients were inside that should
+    not have been."""
 
     key: str
     clients: tuple[str, ...]
@@ -33,6 +34,7 @@ class Scene:
     until_ns: int
     to_ns: int
     moment_ns: int
+    over_ns: int
     asked: tuple[tuple[str, int, int], ...] = ()
     overlap: tuple[int, int] | None = None
 
@@ -62,21 +64,21 @@ def _of_several(sides: tuple[Side, ...]) -> Scene:
         until_ns=entered_ns,
         to_ns=max(entered_ns, left_ns),
         moment_ns=entered_ns,
+        over_ns=entered_ns,
         asked=_asked(sides),
         overlap=(entered_ns, left_ns) if entered_ns <= left_ns else None,
     )
 
 
 def _of_one(run: Recorded, side: Side, example: Mapping[str, Any]) -> Scene:
-    """Until shortly after the moment that the example names, or until its keys were gone where it says how long that
-    took; until the release had returned where it names none."""
+    """Until shortly after the moment that the example names, or until what began then was over where it says how long
+    that took; until the release had returned where it names none."""
     moment_ns = _moment(run, example)
     if moment_ns is None:
         ops = ops_of(run, side.client, side.section)
         until_ns = max([side.end_ns, *ops["complete_ns"][(ops["f"] == "release").to_numpy(np.bool_)].tolist()])
     else:
-        after_ns = _length(example) if moment_ns > side.end_ns else 0
-        until_ns = max(side.start_ns, moment_ns) + max(after_ns, _AROUND_NS)
+        until_ns = max(side.start_ns, moment_ns) + max(_length(example), _AROUND_NS)
     return Scene(
         key=side.key,
         clients=_lanes([side.client, *_named(example)]),
@@ -85,6 +87,7 @@ def _of_one(run: Recorded, side: Side, example: Mapping[str, Any]) -> Scene:
         until_ns=until_ns,
         to_ns=max(until_ns, side.end_ns),
         moment_ns=moment_ns or side.start_ns,
+        over_ns=(moment_ns or side.start_ns) + _length(example),
         asked=_asked((side,)),
     )
 
@@ -103,6 +106,7 @@ def _of_a_moment(run: Recorded, example: Mapping[str, Any]) -> Scene | None:
         until_ns=until_ns,
         to_ns=until_ns,
         moment_ns=moment_ns,
+        over_ns=moment_ns + _length(example),
     )
 
 

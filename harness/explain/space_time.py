@@ -218,9 +218,13 @@ def _arrow(scene: Scene, request: WireRequest, changed: Sequence[KeyBar], during
 
 
 def _most_telling(run: Recorded, scene: Scene, arrows: Sequence[Arrow]) -> list[Arrow]:
-    """As many as a picture has room for: by rank, and those nearest to the moment that matters. Of requests that did
-    nothing two rounds are enough."""
-    near = sorted(arrows, key=lambda arrow: (arrow.rank, abs(arrow.request.sent_ns - scene.moment_ns)))
+    """As many as a picture has room for: by rank, and those nearest to the moment that matters, or to the end of the
+    outage that began then. Of requests that did nothing two rounds are enough."""
+
+    def far_ns(arrow: Arrow) -> int:
+        return min(abs(arrow.request.sent_ns - at_ns) for at_ns in (scene.moment_ns, scene.over_ns))
+
+    near = sorted(arrows, key=lambda arrow: (arrow.rank, far_ns(arrow)))
     telling = sum(arrow.rank < _LEAST_RANK for arrow in arrows)
     most = min(MOST_ARROWS, telling + 2 * run.config.nodes)
     return sorted(near[:most], key=lambda arrow: arrow.request.sent_ns)

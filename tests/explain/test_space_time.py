@@ -174,6 +174,32 @@ def test_a_finding_about_a_moment_is_drawn_on_its_node_from_the_time_that_the_ke
     ]
 
 
+def test_the_picture_of_an_outage_has_its_beginning_and_its_end() -> None:
+    """Of the many requests in between, those near both are drawn."""
+    history, links = History(clients=2), Links()
+    for at in range(100, 3_000, 10):
+        links.asked("c1", "n1", "SET k1 one NX PX 100", None, at, at + 0.1, at + 0.2, at + 0.3)
+    run = recorded(history, links)
+    example = {"key": "k1", "at_ms": 500.0, "for_ms": 2_000.0, "clients": ("c1",)}
+    scene = scene_of(run, explained(run, Finding("no-way-in", "lock", "it", examples=(example,))))
+    assert scene is not None
+    drawn = draw(run, scene, WireRequests(links.wire(), run.config.node_names))
+    assert drawn is not None
+    sent = [arrow.request.sent_ns for arrow in drawn.arrows]
+    assert min(sent) <= ms(510)
+    assert ms(2_490) <= max(sent) <= ms(2_500)
+    assert (drawn.from_ns, drawn.until_ns) == (ms(495), ms(2_500))
+
+
+def test_an_outage_within_a_section_is_shown_to_its_end() -> None:
+    history, links = taken_away()
+    run = recorded(history, links)
+    example = {"client": "c1", "section": 1, "key": "k1", "at_ms": 20.0, "for_ms": 39.0}
+    scene = scene_of(run, explained(run, Finding("lease-without-majority", "lock", "it", examples=(example,))))
+    assert scene is not None
+    assert (scene.until_ns, scene.over_ns) == (ms(59), ms(59))
+
+
 def test_a_time_without_requests_has_no_picture() -> None:
     history, _ = taken_away()
     history.wire = False
