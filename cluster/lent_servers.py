@@ -13,7 +13,7 @@ import hiredis
 
 from cluster.probe import MARK_PREFIX
 from cluster.resp import encode
-from cluster.upstream import Upstream
+from cluster.upstream import Upstream, primary_of
 from fencepost.errors import UsageError
 from fencepost.text import printable
 
@@ -162,7 +162,7 @@ def _known(info: dict[str, str]) -> Known:
 
 def _check_role(server: Upstream, info: dict[str, str]) -> None:
     if info.get("redis_mode") == "sentinel":
-        raise _refused(server, "it is a sentinel, which keeps no locks; name the primary that it watches")
+        raise _refused(server, f"it is a sentinel: {primary_of(server.host, server.port)}")
     if info.get("cluster_enabled") == "1":
         raise _refused(server, "it is part of a Redis Cluster, which sends clients elsewhere; name single servers")
     if info.get("role", "master") != "master":

@@ -22,6 +22,7 @@ PASSWORD_VARIABLE: Final = "FENCEPOST_NODES_PASSWORD"
 _STARS: Final = "***"
 _FORM: Final = "write redis://host:port, or rediss://user:password@host:port for TLS and a login"
 _USUAL_PORT: Final = 6379
+_SENTINEL_PORT: Final = 26379
 _SECRET: Final = re.compile(r"(\w*://[^:@/]*:)(?:.*@|(?!\d+/?$).*)")
 """What may be the password of a URL, which may be misspelt: all from the first colon to the last @."""
 
@@ -90,6 +91,14 @@ def shown(upstreams: Iterable[Upstream]) -> str:
     return ",".join(each.url for each in upstreams)
 
 
+def primary_of(host: str, port: int) -> str:
+    """What to do instead of naming this sentinel."""
+    return (
+        "after a failover the proxy would still lead to the old primary, so name the primary that the sentinel "
+        f"watches: `redis-cli -h {host} -p {port} sentinel masters` tells its ip and port"
+    )
+
+
 def _upstream(url: str, ca: str | None) -> Upstream:
     told = _SECRET.sub(lambda found: found[1] + _STARS + ("@" if found[0].endswith("@") else ""), url)
     try:
@@ -97,6 +106,8 @@ def _upstream(url: str, ca: str | None) -> Upstream:
         port = parts.port
     except ValueError:
         raise UsageError(f"--nodes-at {told!r}: the port is no number from 1 to 65535; {_FORM}") from None
+    if parts.scheme.endswith("sentinel"):
+        raise UsageError(f"--nodes-at {told!r}: {primary_of(parts.hostname or 'HOST', port or _SENTINEL_PORT)}")
     if parts.scheme not in ("redis", "rediss"):
         scheme = f"{parts.scheme}:// is not known here" if parts.scheme else "it is no URL"
         raise UsageError(f"--nodes-at {told!r}: {scheme}; {_FORM}")

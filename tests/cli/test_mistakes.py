@@ -61,6 +61,8 @@ MISTAKES = [
     (["test", "--no"], "option --no is not clear: it may be"),
     (["test", "--nodes-at", "localhost:6379"], "it is no URL; write redis://host:port"),
     (["test", "--nodes-at", "http://localhost:6379"], "http:// is not known here; write redis://host:port"),
+    (["test", "--nodes-at", "redis+sentinel://s1,s2:26380/mymaster"], "`redis-cli -h s1 -p 26379 sentinel masters`"),
+    (["test", "--nodes-at", "rediss+sentinel://app:pw@s1:7000"], "name the primary that the sentinel watches"),
     (["test", "--nodes-at", "redis://127.0.0.1:1"], "it cannot be reached (Connection refused); check host and port"),
     (["test", "--nodes-at", "redis://localhost:6379/2"], "locks use database 0; leave out /2"),
     (["test", "--nodes-at", "redis://a,redis://a"], "--nodes-at names a:6379 twice"),
