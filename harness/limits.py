@@ -96,7 +96,9 @@ class Limit(msgspec.Struct, frozen=True):
             raise UsageError(f"{text!r} is not a limit; {_FORM}")
         name, value = " ".join(found["figure"].split()).lower(), found["value"].strip()
         if name not in FIGURES:
-            raise UsageError(f"{name!r} is not a figure{question(name, FIGURES, _SEE)}")
+            longer = next((each for each in FIGURES if name and each.endswith(f" {name}")), None)
+            said = f", did you mean {longer}?" if longer else question(name, FIGURES, _SEE)
+            raise UsageError(f"{name!r} is not a figure{said}")
         if FIGURES[name].is_time:
             return cls(name, _operator(found["operator"]), parse_duration_ms(value))
         if not re.fullmatch(r"\d+(\.\d+)?", value, re.ASCII):

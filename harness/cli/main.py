@@ -41,6 +41,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     "clean": "remove resources left by crashed runs",
 }
 """What each command does, in the order of `fencepost --help`."""
+_ELSEWHERE: Final = {"run": "test", "start": "test", "install": "setup", "ls": "list", "show": "explain", "ui": "serve"}
+"""What other programs call the same."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -83,6 +85,8 @@ def find_command(name: str) -> Command:
     """The command of this name. Raises UsageError if there is none."""
     if name not in COMMANDS:
         see = "see `fencepost --help`"
+        if name in _ELSEWHERE:
+            raise UsageError(f"command {name!r} is not known, did you mean {_ELSEWHERE[name]}?")
         raise UsageError(f"command {name!r} is not known{question(name, [*COMMANDS, '--version'], see)}")
     command: Command = import_module(f"harness.cli.{name}").COMMAND
     return command

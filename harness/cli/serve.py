@@ -29,6 +29,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 def _serve(call: Call, out: Console) -> int:
     import asyncio
 
+    from harness.report.listing import run_folders
     from harness.serve.campaigns import Campaigns
     from harness.serve.index import Index, kept_file
     from harness.serve.server import serve
@@ -38,6 +39,7 @@ def _serve(call: Call, out: Console) -> int:
     def ready(address: str) -> None:
         out.print(f"{arguments.results} is shown at {address} until Ctrl-C", soft_wrap=True)
 
+    run_folders(arguments.results)  # what is wrong with it is said before an address is
     index = Index(arguments.results, kept_file(arguments.results))
     campaigns = Campaigns(arguments.reports, arguments.results)
     asyncio.run(serve(index, campaigns, arguments.port, ready))

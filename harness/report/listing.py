@@ -129,8 +129,11 @@ def list_runs(results: Path = RESULTS) -> tuple[RunListed, ...]:
 
 
 def run_folders(results: Path) -> list[Path]:
-    """What looks like a run's folder, also if it cannot be read."""
-    if kind_of(results) != "folder":
+    """What looks like a run's folder, also if it cannot be read. Raises UsageError for a file."""
+    kind = kind_of(results)
+    if kind in ("file", "other"):
+        raise UsageError(f"{results} is no folder; name a folder of runs")
+    if kind != "folder":
         return []
     try:
         paths = sorted(path for path in results.iterdir() if not path.is_symlink())

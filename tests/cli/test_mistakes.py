@@ -74,6 +74,11 @@ MISTAKES = [
     (["test", "--nodes-at", "redis://a", "--nodes-ca", "no.pem"], "no URL of --nodes-at begins with rediss://"),
     (["test", "--nodes-with-data"], "--nodes-with-data is about servers of your own; name them with --nodes-at"),
     (["test", "--cluster", "elsewhere"], "--cluster elsewhere is for servers of yours; name them with --nodes-at"),
+    (["run"], "command 'run' is not known, did you mean test?"),
+    (["install", "redlock"], "command 'install' is not known, did you mean setup?"),
+    (["list", "--results", __file__], "is no folder; name a folder of runs"),
+    (["serve", "--results", __file__], "is no folder; name a folder of runs"),
+    (["test", "--limit", "p99 < 200ms"], "'p99' is not a figure, did you mean acquire p99?"),
     (["test", "--quiet", "-v"], "--quiet and -v cannot be given together"),
     (["test", "--duration", "30"], "--duration: '30' has no unit, did you mean 30ms or 30s?"),
     (["test", "--ttl", "2"], "--ttl: '2' has no unit, did you mean 2ms or 2s?"),
@@ -91,7 +96,7 @@ MISTAKES = [
     (["script", "nosuch"], "`fencepost script --list` shows the known ones"),
     (["lsit"], "command 'lsit' is not known, did you mean list?"),
     (["version"], "did you mean --version?"),
-    (["run"], "command 'run' is not known; see `fencepost --help`"),
+    (["frobnicate"], "command 'frobnicate' is not known; see `fencepost --help`"),
     (["--lock", "redlock"], "--lock follows a command, as in `fencepost test --lock`"),
 ]
 

@@ -58,3 +58,29 @@ def test_a_run_that_was_not_judged_has_no_trend(tmp_path: Path) -> None:
     (path / "config.json").write_text("{")
     with serving(tmp_path) as served:
         assert "nothing to compare" in served.page(f"runs/{quote(path.name)}/trend")
+
+
+def test_the_most_severe_come_first_and_two_are_compared_by_finding_figure_and_setting(tmp_path: Path) -> None:
+    a_night(tmp_path, 1, seed=1, overlaps=True)
+    a_night(tmp_path, 2, seed=2, ttl_ms=2000)
+    names = "[...document.querySelectorAll('tbody tr')].map(row => row.querySelector('.word').innerText)"
+    with serving(tmp_path) as served, Chromium() as browser:
+        page = browser.page(width=1400)
+        page.open(served.address)
+        assert page.evaluate(names) == ["unknown", "violation"]
+        page.evaluate("document.querySelector('[name=sort]').value = 'most severe'")
+        page.click("form[method=get] button")
+        page.wait_for("document.body.innerText.includes('2 runs, most severe first')", within_s=20)
+        assert page.evaluate(names) == ["violation", "unknown"]
+        for number in (1, 2):
+            page.click(f"tbody tr:nth-child({number}) [name=run]")
+        page.click("table + p button")
+        page.wait_for("location.pathname.endsWith('/two') && document.readyState === 'complete'", within_s=20)
+        rows = page.evaluate(ROWS)
+        assert [each[1:] for each in rows if each[0] == "overlap (lock)"] == [["1", "0"]]
+        assert [each[1:] for each in rows if each[0] == "ttl"] == [["1s", "2s"]]
+        sections = next(each for each in rows if each[0] == "Sections")
+        assert sections[1].startswith("2 ")
+        assert sections[2].startswith("2 ")
+        assert "{" not in page.text(), "words, no JSON"
+        assert page.complaints() == []
