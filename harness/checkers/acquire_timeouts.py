@@ -20,6 +20,7 @@ import pandas as pd
 
 from fencepost.history import ClientEnd, task_names
 from fencepost.text import count, milliseconds
+from harness.explain.causes import KEEP_CLIENTS_OUT
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import at, lasting, out_of_order
 from harness.figures import KeyFigures, Row
@@ -212,5 +213,9 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 OVERRUN: Final = FindingKind("acquire-overrun", "liveness", _told, noun="slow acquire(s)", surveyed="timeout")
 NEVER_ENDED: Final = FindingKind(
-    "acquire-never-ended", "liveness", noun="acquire(s) that never ended", surveyed="timeout"
+    "acquire-never-ended",
+    "liveness",
+    comes_of=("stuck keys", *KEEP_CLIENTS_OUT),
+    noun="acquire(s) that never ended",
+    surveyed="timeout",
 )

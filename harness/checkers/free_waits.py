@@ -14,7 +14,9 @@ and one second more (`PATIENCE`):
 The last lease had run out by then, whatever happened before: a holder that died, a wake-up that a fault swallowed.
 
 A client that did ask, had answers, and was not let in although all the rest was so for `TIMES` as long, has waited in
-vain, too: perhaps for a client that is gone. Attempts that set the key and undo it take it for that time.
+vain, too. So it has after the same time as a silent one if a client that is gone had left an entry in the lock's state
+(`harness.history.dead_entries`): a lock may wait for another client's turn, and for no longer than a client that is
+alive takes to ask again. Attempts that set the key and undo it take it for that time.
 
 How long a lock lets an acquire take does not matter. This costs time and no safety, so it breaks only `liveness`.
 """
@@ -33,6 +35,7 @@ from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
+from harness.history.dead_entries import Entry, dead_entries
 from harness.history.fault_windows import between
 from harness.history.free_times import free_times, names_of
 from harness.history.key_owners import process_of
@@ -67,13 +70,15 @@ class Figures(KeyFigures, frozen=True):
 
 class _Vain(NamedTuple):
     """A time in which a client waited beside a free lock. `answers`: how many of its requests were answered then; 0 if
-    it sent none. `freed`: the change that freed the key last, if it is on record."""
+    it sent none. `freed`: the change that freed the key last, if it is on record. `entry`: that of a client that was
+    gone, which was there all the time."""
 
     wait: Wait
     since_ns: int
     until_ns: int
-    answers: int
-    freed: Change | None
+    answers: int = 0
+    freed: Change | None = None
+    entry: Entry | None = None
 
     @property
     def length_ns(self) -> int:
@@ -104,6 +109,7 @@ def _vain(run: Recorded, ledger: Ledger, links: Links) -> Iterator[_Vain]:
     patience = patience_ns(run)
     waits = list(all_waits(run, links, patience))
     names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in waits)}
+    dead = dead_entries(run, ledger)
     for wait in waits:
         free = free_times(run, names[wait.key], wait.key, wait.since_ns, wait.until_ns)
         calm = [
@@ -112,23 +118,28 @@ def _vain(run: Recorded, ledger: Ledger, links: Links) -> Iterator[_Vain]:
             if until - since >= patience
             for stretch in between(in_the_way(run, wait, waits), since, until)
         ]
-        found = [one for since, until in calm for one in _in_vain(run, wait, links.of(wait.client), since, until)]
+        client, left = links.of(wait.client), dead[wait.key]
+        found = [one for since, until in calm for one in _in_vain(run, wait, client, since, until, left)]
         if found:
             longest = max(found, key=lambda one: one.length_ns)
             yield longest._replace(freed=_freed(ledger, names[wait.key], longest.since_ns))
 
 
-def _in_vain(run: Recorded, wait: Wait, client: Activity, since_ns: int, until_ns: int) -> Iterator[_Vain]:
+def _in_vain(
+    run: Recorded, wait: Wait, client: Activity, since_ns: int, until_ns: int, left: Sequence[Entry]
+) -> Iterator[_Vain]:
     """Of a time in which the key was free and nothing was in the way: the parts in which the client said nothing, or
     all of it if it did, and was answered."""
     patience = patience_ns(run)
     if until_ns - since_ns < patience:
         return
     for began, done in silences(run, wait, client, since_ns, until_ns, patience):
-        yield _Vain(wait, began, done, 0, None)
-    answers = client.answered(since_ns, until_ns)
-    if answers >= LEAST_ANSWERS and ran_ns(run, wait.client, since_ns, until_ns) >= TIMES * patience:
-        yield _Vain(wait, since_ns, until_ns, answers, None)
+        yield _Vain(wait, began, done)
+    answers, ran = client.answered(since_ns, until_ns), ran_ns(run, wait.client, since_ns, until_ns)
+    there = (one for one in left if one.died_ns <= since_ns and one.until_ns >= until_ns)
+    entry = min(there, key=lambda one: one.at_ns, default=None)
+    if answers >= LEAST_ANSWERS and ran >= (patience if entry is not None else TIMES * patience):
+        yield _Vain(wait, since_ns, until_ns, answers, entry=entry)
 
 
 def silences(
@@ -190,6 +201,12 @@ def _example(run: Recorded, one: _Vain) -> dict[str, object]:
     }
     if not one.answers:
         example |= _listened(run, one)
+    if one.entry is not None:
+        names = ("client", "node", "key", "did")
+        example["entry"] = {name: getattr(one.entry, name) for name in names} | {
+            "at_ms": run.at_ms(one.entry.at_ns),
+            "died_ms": run.at_ms(one.entry.died_ns),
+        }
     if one.freed is None:
         return example
     how, by = one.freed["what"], one.freed["task"] or one.freed["client"]
@@ -235,6 +252,13 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if example.get("was_notified") is False:
         asked = " ".join(printable(str(example[name])) for name in ("listened", "to"))
         did, cause = f"sent and received nothing: it had sent {asked}, and no other request named that", "not notified"
+    if (entry := example.get("entry")) is not None:
+        of, where, put, node = (printable(str(entry[name])) for name in ("client", "key", "did", "node"))
+        did += (
+            f": {of} had put an entry into {where} on {node} at {float(entry['at_ms']):+,.1f} ms ({put}), was gone by "
+            f"{float(entry['died_ms']):+,.1f} ms, and no request took that entry out"
+        )
+        cause = "dead entry"
     return Told(
         f"{client} was waiting for {key}. From {float(example['at_ms']):+,.1f} ms on, for {lasting(for_ns)}, the key "
         f"was free{freed} and no fault was in the way; meanwhile {client} {did}.",

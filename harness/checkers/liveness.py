@@ -16,6 +16,7 @@ import pandas as pd
 
 from fencepost.text import count, milliseconds, number, plural
 from harness.checkers.starvation import CROWD
+from harness.explain.causes import KEEP_CLIENTS_OUT
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures, Row, Tile
 from harness.history.chunks import parts
@@ -226,18 +227,7 @@ def _any_client_tried(run: Recorded, since_ns: int) -> bool:
 NO_RECOVERY: Final = FindingKind(
     "no-recovery",
     "liveness",
-    comes_of=(
-        "stuck keys",
-        "prolonged",
-        "set again",
-        "stayed",
-        "denied",
-        "not undone",
-        "never given back",
-        "not woken",
-        "not notified",
-        "not let in",
-    ),
+    comes_of=("stuck keys", *KEEP_CLIENTS_OUT),
     noun="outage(s) that outlasted the faults",
     surveyed="free",
 )

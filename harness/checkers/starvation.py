@@ -26,7 +26,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from fencepost.text import listed, milliseconds, plural, printable
-from harness.explain.causes import Cause
+from harness.explain.causes import KEEP_CLIENTS_OUT, Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
@@ -268,7 +268,7 @@ NO_WAY_IN: Final = FindingKind(
     "unavailable-while-free",
     "liveness",
     _told,
-    comes_of=("prolonged", "set again", "stayed", "denied", "not undone", "never given back"),
+    comes_of=KEEP_CLIENTS_OUT,
     noun="gap(s) without a grant while the lock was free",
     surveyed="way in",
 )

@@ -32,6 +32,7 @@ Cause = Literal[
     "not woken",
     "not notified",
     "not let in",
+    "dead entry",
     "ended session",
     "unknown",
 ]
@@ -59,9 +60,15 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "not woken": "a client slept while the lock was free",
     "not notified": "the lock was free and nothing notified the client that waited",
     "not let in": "a client asked for a free lock and did not get it",
+    "dead entry": "the lock waited for a client that was gone",
     "ended session": "the session that held it had ended",
     "unknown": "the record does not show it",
 }
+KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
+    *("prolonged", "set again", "stayed", "denied", "not undone", "never given back"),
+    *("not woken", "not notified", "not let in", "dead entry"),
+)
+"""What a lock did, or did not do, so that clients waited for it although no client had it."""
 _OF_LOSSES: Final[dict[str, Cause]] = {
     "deleted": "deleted",
     "overwritten": "overwritten",

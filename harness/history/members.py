@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
 _GRANTS: Final = ("acquire", "reenter")
-_ADD: Final = ("HSET", "HSETNX", "HMSET", "HINCRBY", "SADD", "ZADD", "LPUSH", "RPUSH")
-_REMOVE: Final = ("HDEL", "SREM", "ZREM", "LREM")
+ADD: Final = ("HSET", "HSETNX", "HMSET", "HINCRBY", "SADD", "ZADD", "LPUSH", "RPUSH")
+REMOVE: Final = ("HDEL", "SREM", "ZREM", "LREM")
 _LEAST_LETTERS: Final = 8
 
 
@@ -43,14 +43,14 @@ def removed_members(run: Recorded, ledger: Ledger, keys: Collection[str]) -> Ite
     known = rows["key"].isin(list(keys)) & (rows["request"] >= 0)
     did = rows["did"].astype(str).str.upper()
     is_granted = rows["is_in_call"] & rows["f"].isin(_GRANTS) & (rows["outcome"] == "ok")
-    removing, adding = rows[known & did.isin(_REMOVE)], rows[known & did.isin(_ADD) & is_granted]
+    removing, adding = rows[known & did.isin(REMOVE)], rows[known & did.isin(ADD) & is_granted]
     if removing.empty or adding.empty:
         return
     wire = run.wire()
     assert wire is not None, "else there would be no ledger"
-    members = _members(run, adding, _words(wire.requests, adding))
+    members = _members(run, adding, words_of(wire.requests, adding))
     start, end, deadline = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns", "deadline_min_ns"))
-    for row, words in zip(removing.index.tolist(), _words(wire.requests, removing), strict=True):
+    for row, words in zip(removing.index.tolist(), words_of(wire.requests, removing), strict=True):
         change = ledger.change(row)
         named = [found for word in words for found in members.get((str(change["key"]), word), ())]
         if len(named) != 1 or named[0].client == change["client"]:
@@ -72,7 +72,8 @@ def _members(run: Recorded, adding: pd.DataFrame, words: list[set[str]]) -> dict
     return {name: members for name, members in found.items() if len(members) == 1}
 
 
-def _words(requests: pa.Table, changes: pd.DataFrame) -> list[set[str]]:
+def words_of(requests: pa.Table, changes: pd.DataFrame) -> list[set[str]]:
+    """By change, the words of its request that can name a member."""
     arguments: list[list[Any]] = requests["arguments"].take(pa.array(changes["request"])).to_pylist()
     return [{str(word) for word in words if _can_name(str(word))} for words in arguments]
 

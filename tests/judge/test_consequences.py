@@ -104,3 +104,24 @@ def test_what_led_to_the_violation_comes_first() -> None:
     waits, deleted = found("keys-left-behind", 1), found("changed-another-clients-key", 10)
     overlap = found("overlap", 20)
     assert next(iter(told((waits, None), (overlap, "deleted"), (deleted, "deleted")))) == "changed-another-clients-key"
+
+
+def test_what_clients_met_follows_from_what_began_while_they_met_it() -> None:
+    def beside(at_ms: float, for_ms: float = 3) -> dict[str, list[str]]:
+        gap = ({"at_ms": 10, "for_ms": for_ms},)
+        gap_found = kinds()["unavailable-while-free"].found("undecided", "gap", 1, gap)
+        return told((gap_found, "unknown"), (found("waits-for-free-lock", at_ms), "dead entry"))
+
+    assert beside(13) == {"waits-for-free-lock": ["unavailable-while-free"]}
+    assert len(beside(13.1)) == len(beside(13, for_ms=2)) == 2
+
+
+def test_calls_that_never_ended_follow_from_clients_that_slept() -> None:
+    never, asleep = found("acquire-never-ended", 60), found("waits-for-free-lock", 6)
+    assert told((never, None), (asleep, "not woken")) == {"waits-for-free-lock": ["acquire-never-ended"]}
+
+
+def test_what_the_lock_did_comes_before_what_its_clients_met() -> None:
+    gap, left, overlap = found("unavailable-while-free", 5), found("keys-left-behind", 10), found("overlap", 20)
+    assert list(told((gap, "absent node"), (left, None))) == ["keys-left-behind", "unavailable-while-free"]
+    assert next(iter(told((gap, "absent node"), (overlap, None), (left, None)))) == "overlap"

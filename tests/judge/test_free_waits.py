@@ -351,3 +351,83 @@ def test_a_request_that_names_the_channel_while_it_waits_may_have_told_it(at: fl
 def test_what_the_node_tells_itself_no_request_names(words: str) -> None:
     cause, example = listens(words)
     assert (cause, "listened" in example) == ("not woken", False)
+
+
+C3, C4 = "of-client-3", "of-client-4"
+WAITS = (60, "c3", f"RPUSH k1:queue {C3}")
+"""The place in the queue of a client that dies at 90."""
+
+
+def queue(*did: tuple[float, str, str], script: bool = False, how: Any = "killed") -> History:
+    """c2 asks in vain until 3,000, every 300 ms. What clients do to the queue: when, and by which words."""
+    history = freed(clients=5).op("c4", "acquire", "fail", 1, 1, 1900).op("c4", "acquire", "fail", 2, 1901, 3100)
+    for at, client, words in did:
+        command, key, *_ = words.split()
+        history.request(client, "n1", f"EVAL {words}" if script else words, at, at + 0.5, reply="1")
+        history.seen("n1", "changed", at, key=key).key_events[-1].command = command
+    history.ends.append(ClientEnd("c3", 1, how, ms(90), "acquiring"))
+    return asks(waits(3000, history=history), 300, 3000)
+
+
+def test_a_free_lock_that_waits_for_a_client_that_is_gone_has_less_time(golden: Golden) -> None:
+    history = queue(WAITS)
+    (example,) = only(history).examples
+    run = history.recorded()
+    assert (example["for_ms"], example["answers"]) == (3000 - FREE, 9)
+    assert example["entry"] == {
+        "client": "c3", "node": "n1", "key": "k1:queue", "did": "RPUSH", "at_ms": 60, "died_ms": 90,
+    }  # fmt: skip
+    (told,) = explain(run, Verdict("violation", "lock", check(run).findings, (), {}), 1)
+    assert told.explanations[0].cause == "dead entry"
+    golden(told.explanations[0].sentence)
+
+
+@pytest.mark.parametrize(
+    "did",
+    [
+        (WAITS, (2000, "c4", "LPOP k1:queue")),
+        (WAITS, (40, "c4", f"RPUSH k1:queue {C4}"), (500, "c4", "LPOP k1:queue"), (1500, "c2", "LPOP k1:queue")),
+        (WAITS, (2000, "c4", f"LREM k1:queue 0 {C3}")),
+        (WAITS, (2000, "c4", "LTRIM k1:queue 1 -1")),
+        (WAITS, (70, "c4", f"RPUSH k1:queue {C3}")),
+        ((60, "c3", "RPUSH k1:queue c3"), (70, "c4", "RPUSH k1:queue c4")),
+        ((60, "c3", f"RPUSH k2:queue {C3}"), (61, "c3", f"LPUSH k1:queue {C3}"), (80, "c3", f"LREM k1:queue 0 {C3}")),
+        ((60, "c4", f"RPUSH k1:queue {C4}"),),
+    ],
+)
+def test_an_entry_that_may_be_gone_or_may_be_another_clients_is_none(did: Any) -> None:
+    history = queue(*did)
+    history.op("c1", "acquire", "fail", 7, 6000, 6001, key="k2")
+    assert longest(history) is None
+
+
+@pytest.mark.parametrize("how", ["finished", "cut-off"])
+def test_a_client_that_is_not_gone_may_come_back(how: Any) -> None:
+    assert longest(queue(WAITS, how=how)) is None
+    assert longest(queue(WAITS, how="died")) == 3000 - FREE
+
+
+@pytest.mark.parametrize(
+    "did",
+    [
+        ((40, "c4", f"RPUSH k1:queue {C4}"), WAITS, (500, "c4", "LPOP k1:queue")),
+        (WAITS, (70, "c4", f"RPUSH k1:queue {C4}"), (500, "c4", f"LREM k1:queue 0 {C4}")),
+        (WAITS, (70, "c4", f"LPUSH k1:queue {C4}"), (500, "c4", "LPOP k1:queue")),
+        (WAITS, (70, "c4", f"RPUSH k1:queue {C4}"), (500, "c4", "RPOP k1:queue")),
+    ],
+)
+def test_an_entry_stays_while_others_take_out_their_own(did: Any) -> None:
+    for script in (False, True):
+        assert longest(queue(*did, script=script)) == 3000 - FREE
+
+
+def test_what_a_script_removes_from_a_set_may_be_any_member() -> None:
+    did = ((60, "c3", f"ZADD k1:queue 1 {C3}"), (70, "c4", f"ZADD k1:queue 2 {C4}"), (500, "c4", f"ZREM k1:queue {C4}"))
+    assert longest(queue(*did)) == 3000 - FREE
+    assert longest(queue(*did, script=True)) is None
+
+
+def test_an_entry_counts_from_the_death_of_its_client_on() -> None:
+    late = queue(WAITS)
+    late.ends[-1].at_ns = ms(1100)
+    assert longest(late) is None
