@@ -231,5 +231,10 @@ def _with_the_late_one(others: Sequence[Side], entered: Side, surely: bool) -> t
 
 
 OVER_CAPACITY: Final = FindingKind(
-    "over-capacity", "exclusion", _told, noun="time(s) too many clients were inside", surveyed="exclusive"
+    "over-capacity",
+    "exclusion",
+    _told,
+    comes_of=("deleted",),
+    noun="time(s) too many clients were inside",
+    surveyed="exclusive",
 )

@@ -14,6 +14,9 @@ gone, and as long as the key has not outlived its time or its lease. Meanwhile t
 It does not matter whether the request was late, or sent while no call of its client was under way. The tasks of one
 process count as one client, because a request may leave the process after the call that made it has ended. An extension
 may not change what another client's attempt has set, or a section has left behind, either.
+
+Of a lock that lets several clients in, this holds for keys that are one section's alone (`harness.history.lock_keys`).
+To prolong one while its client is inside does no harm; to prolong it then keeps a place for a client that is gone.
 """
 
 from __future__ import annotations
@@ -30,9 +33,9 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import change_told, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import places_of, process_of
+from harness.history.key_owners import places_of, process_of, rows_of
 from harness.history.ledger import Ledger
-from harness.history.lock_keys import lock_keys
+from harness.history.lock_keys import keys_of_single_sections, lock_keys
 from harness.history.members import removed_members
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
@@ -88,14 +91,15 @@ def check(run: Recorded) -> Answer:
     ledger = run.ledger
     if ledger is None or not len(ledger.rows):
         return Answer()
-    keys = lock_keys(run, ledger)
-    found = dict(_touched(run, ledger, keys))
+    single = keys_of_single_sections(run, ledger)
+    keys = lock_keys(run, ledger) | single
+    found = dict(_touched(run, ledger, keys, single))
     for change, member in removed_members(run, ledger, keys):
         told = _told(run, {**change, "what": "removed"}, _Holder(member.client, member.task, True))
         found.setdefault(change["row"], told)
     in_order = sorted(found, key=lambda row: found[row].at_ms)
     touched = [found[row] for row in in_order]
-    only_kept = {row for row in found if _only_keeps(ledger.change(row))}
+    only_kept = {row for row in found if _only_keeps(ledger.change(row), single)}
     number = {how: sum(one.how == how for one in touched) for how in _HOW}
     figures = Figures(**number, late=sum(one.is_late for one in touched))
     taken, kept = ([found[row] for row in in_order if (row in only_kept) == is_kept] for is_kept in (False, True))
@@ -103,8 +107,8 @@ def check(run: Recorded) -> Answer:
     return Answer(figures, tuple(findings))
 
 
-def _touched(run: Recorded, ledger: Ledger, keys: set[str]) -> Iterator[tuple[int, Touched]]:
-    """By the row of the ledger."""
+def _touched(run: Recorded, ledger: Ledger, keys: set[str], single: set[str]) -> Iterator[tuple[int, Touched]]:
+    """By the row of the ledger. `single`: the keys that are one section's alone, of a lock that lets several in."""
     rows = ledger.rows
     what = rows["what"].astype(str).to_numpy(object)
     of = rows["of"].to_numpy(np.int64)
@@ -113,10 +117,12 @@ def _touched(run: Recorded, ledger: Ledger, keys: set[str]) -> Iterator[tuple[in
     own &= (rows["cause"] == "request").to_numpy(bool)
     if not own.any():
         return
-    holders = _Holders(run, ledger)
+    holders = _Holders(run, ledger, single)
     for number, row in zip(np.flatnonzero(own).tolist(), rows[own].to_dict("records"), strict=True):
         holder = holders.of(row)
-        if holder is not None and not _is_of(row, holder) and _is_wrong(row, holder):
+        if holder is None or _is_of(row, holder) or not _is_wrong(row, holder):
+            continue
+        if not (holder.is_inside and row["what"] == "prolonged" and row["key"] in single):
             yield number, _told(run, row, holder)
 
 
@@ -131,11 +137,13 @@ class _Holder(msgspec.Struct, frozen=True):
 class _Holders:
     """Who owned the keys, by the rows that set them."""
 
-    def __init__(self, run: Recorded, ledger: Ledger) -> None:
-        rows = ledger.rows
+    def __init__(self, run: Recorded, ledger: Ledger, single: set[str]) -> None:
+        rows, self._single = ledger.rows, single
         self._rows: dict[str, list[Any]] = {name: rows[name].tolist() for name in _OF_SETTER}
         self._calls, self._handed_over = ledger.calls, ledger.handed_over
         self._places = places_of(run.sections)
+        released = run.ops[(run.ops["f"] == "release").to_numpy(bool)]
+        self._left = {tuple(of): at for *of, at in rows_of(released, "client", "life", "section", "complete_ns")}
         self._end, self._deadline = (
             run.sections[name].to_numpy(np.int64).tolist() for name in ("end_ns", "deadline_min_ns")
         )
@@ -152,18 +160,26 @@ class _Holders:
             setter |= self._receiver(call)
         if setter["by"] != "client" or setter["task"] is None or setter["section"] < 0:
             return None
-        section = self._places.get((setter["task"], setter["life"], setter["section"]))
+        section = self._places.get(self._of(setter))
         is_granted = section is not None and (
             setter["outcome"] == "ok" if setter["f"] in _GRANTS else setter["f"] in ("extend", "held")
         )
         had_time = row["had_until_ns"] < FOREVER_NS
+        is_single = self._values is None or row["key"] in self._single
         if section is not None and is_granted:
             is_kept = had_time or row["at_ns"] <= self._deadline[section]
-            is_own = self._values is None or row["was"] in self._values.get(section, ())
+            is_own = is_single or row["was"] in (self._values or {}).get(section, ())
             if row["at_ns"] < self._end[section]:
                 return _Holder(setter["client"], setter["task"], True) if is_kept and is_own else None
-        is_left = (is_granted or setter["f"] == "acquire") and had_time and self._values is None
+        is_left = (is_granted or setter["f"] == "acquire") and had_time and is_single
+        if self._values is not None:
+            # A request of a client that is inside may meet a release that is under way.
+            is_left &= section is not None and row["since_ns"] > self._left.get(self._of(setter), 0)
         return _Holder(setter["client"], setter["task"], False) if is_left else None
+
+    @staticmethod
+    def _of(setter: dict[str, Any]) -> tuple[Any, ...]:
+        return setter["task"], setter["life"], setter["section"]
 
     def _receiver(self, call: int) -> dict[str, Any]:
         """Whom the key was set for, by the call in which that client had asked for it."""
@@ -194,10 +210,11 @@ def _is_wrong(change: Any, holder: _Holder) -> bool:
     return extends or (f in _GRANTS and change["outcome"] == "ok") or change["command"] in _PLAIN
 
 
-def _only_keeps(change: Any) -> bool:
-    """Whether an attempt or a release prolonged it. What goes on after a grant, in the background, extends a lease."""
+def _only_keeps(change: Any, single: set[str]) -> bool:
+    """Whether an attempt or a release prolonged it, or an extension what no other section needs. What goes on after a
+    grant, in the background, extends a lease."""
     tries = change["f"] == "acquire" and (change["is_in_call"] or change["outcome"] != "ok")
-    return bool(change["what"] == "prolonged" and (tries or change["f"] == "release"))
+    return bool(change["what"] == "prolonged" and (tries or change["f"] == "release" or change["key"] in single))
 
 
 def _told(run: Recorded, row: Any, holder: _Holder) -> Touched:
@@ -222,8 +239,8 @@ def _finding(kind: FindingKind, touched: list[Touched]) -> Finding:
         f"requests changed {keys} of other clients, on {nodes}: a request may delete, prolong or replace only what "
         "still has its own client's value"
         if kind is ANOTHERS
-        else f"attempts prolonged {keys} of other clients, on {nodes}: a key must not outlive its owner because other "
-        "clients ask for the lock"
+        else f"requests prolonged {keys} of other clients, on {nodes}: a key must not outlive its owner because other "
+        "clients ask for the lock, or hold it"
     )
     examples = tuple(msgspec.to_builtins(one) for one in touched[:_EXAMPLES])
     return kind.found("lock", text, len(touched), examples)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from harness.history.ledger import Ledger
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
+
+_GRANTS: Final = ("acquire", "reenter")
+_NEARLY_ALL: Final = 0.9
 
 
 def lock_keys(run: Recorded, ledger: Ledger) -> set[str]:
@@ -25,3 +28,23 @@ def lock_keys(run: Recorded, ledger: Ledger) -> set[str]:
             some = [name for name in names if key in name]
             found |= set(some) if len(some) == 1 else set()
     return found
+
+
+def keys_of_single_sections(run: Recorded, ledger: Ledger) -> set[str]:
+    """Of a lock that lets several clients in, the names on the nodes of the keys that are each one section's alone: a
+    slot, or what a reader sets for itself. A granted acquire sets one of them where it was free, as nearly all do that
+    may share, none changes one or sets it over another, and it is mostly releases that delete them."""
+    if run.is_exclusive:
+        return set()
+    rows, asked = ledger.rows, [str(key) for key in run.ops["key"].unique()]
+    granted = rows["f"].isin(_GRANTS) & (rows["outcome"] == "ok") & rows["is_in_call"] & (rows["section"] >= 0)
+    is_set = granted & (rows["what"] == "set")
+    names = {str(key) for key in rows["key"][is_set].unique() if any(name in str(key) for name in asked)}
+    names -= set(rows["key"][rows["what"].isin(["changed", "overwritten"]) & rows["is_seen"]].astype(str).unique())
+    own = rows["key"].isin(list(names))
+    each = rows[is_set & own].groupby(["task", "life", "section"], observed=True)["key"].nunique()
+    deleted = rows["f"][own & (rows["what"] == "deleted")]
+    sections = run.sections
+    may_share = int((sections["shared"] == 1).sum()) if "shared" in sections else len(sections)
+    is_one_each = len(each) >= _NEARLY_ALL * may_share and not (each > 1).any()
+    return names if is_one_each and 2 * int((deleted == "release").sum()) > len(deleted) else set()

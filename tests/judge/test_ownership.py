@@ -342,3 +342,79 @@ def test_a_value_that_several_clients_have_sent_or_none_does_not_tell_whose_key_
     owners = history.recorded().owners
     assert owners is not None
     assert ["ticket", "c2"] not in owners.holdings[["value", "client"]].values.tolist()
+
+
+READER = "k1:reader"
+
+
+def readers(*, died: float | None = 600, key: str = READER, **config: Any) -> History:
+    """Readers come in at 100, 200, … and each sets a key of its own, and a hash that all share. c2 comes in at 200, and
+    is killed, or leaves at 650; the others leave at 2,000."""
+    history = History(ttl_ms=400, clients=9, **{"workload": "rw-lock"} | config).watch("n1")
+    for number in range(1, 10):
+        client, at = f"c{number}", 100 * number
+        until = (None if died else 650) if number == 2 else 2_000
+        shared = {"shared": True} if history.config.workload == "rw-lock" else {}
+        history.section(client, at, until, asked=at - 20, deadline=3_000, **shared)
+        history.request(client, "n1", f"SET {key}:{number} 1 PX 400", at - 10, at - 9)
+        history.seen("n1", "set", at - 9, "1", key=f"{key}:{number}", since=at - 10, ttl=400)
+        history.request(client, "n1", f"HSET k1:all {client} 1", at - 8, at - 7)
+        history.seen("n1", "changed", at - 7, client, key="k1:all", since=at - 8, ttl=400)
+    for number in (1, *range(3, 10)):
+        history.request(f"c{number}", "n1", f"DEL {key}:{number}", 2_000.2, 2_000.4)
+        history.seen("n1", "deleted", 2_000.4, key=f"{key}:{number}", since=2_000.2)
+    return history if died is None else history.end("c2", "killed", died)
+
+
+def prolongs_all(history: History, at: float = 800, number: int = 2, by: str = "c1", key: str = READER) -> History:
+    """Another reader prolongs that reader's key, outside of any call: a watchdog."""
+    history.request(by, "n1", f"PEXPIRE {key}:{number} 400", at, at + 1, reply="1")
+    history.seen("n1", "prolonged", at + 2, "1", key=f"{key}:{number}", since=at - 1, ttl=400)
+    return ended(history)
+
+
+def ended(history: History) -> History:
+    history.key_events.sort(key=lambda event: event.at_ns)
+    return history.seen("n1", "blind", 5_000)
+
+
+def test_a_reader_that_is_gone_is_kept_in_by_the_others(golden: Golden) -> None:
+    history = prolongs_all(readers())
+    (finding,) = check(history.recorded()).findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
+        "prolonged-another-clients-key", "lock", "liveness", 1,
+    )  # fmt: skip
+    golden(finding.text)
+    assert breaks(prolongs_all(readers(died=None))) == ["liveness"]
+
+
+@pytest.mark.parametrize(
+    ("history", "at", "number", "by"),
+    [
+        (readers(), 550, 2, "c1"),  # It is still inside,
+        (readers(), 800, 3, "c1"),  # so is this one,
+        (readers(), 800, 1, "c1"),  # and it is its own.
+        (readers(died=None), 650.5, 2, "c1"),  # It is just being released.
+    ],
+)
+def test_the_key_of_a_reader_that_is_inside_may_be_prolonged(history: History, at: float, number: int, by: str) -> None:
+    assert breaks(prolongs_all(history, at, number, by)) == []
+
+
+def test_the_key_that_readers_share_may_be_prolonged() -> None:
+    history = readers()
+    history.request("c3", "n1", "PEXPIRE k1:all 400", 800, 801).seen(
+        "n1", "prolonged", 801, "c1", key="k1:all", ttl=400
+    )
+    assert breaks(ended(history)) == []
+
+
+def test_the_slot_of_another_client_was_deleted() -> None:
+    def deleted(at: float, by: str = "c1", **config: Any) -> list[str | None]:
+        history = readers(died=None, key="k1:slot", workload="semaphore", permits=9, **config)
+        history.request(by, "n1", "DEL k1:slot:2", at, at + 1, reply="1")
+        history.seen("n1", "deleted", at + 1, key="k1:slot:2", since=at - 1)
+        return breaks(ended(history))
+
+    assert deleted(300) == ["lease"]
+    assert deleted(300, by="c2") == deleted(700) == []
