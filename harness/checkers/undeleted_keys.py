@@ -3,6 +3,10 @@
 A release deletes the key on every node; an attempt that is refused deletes it where it was granted. A key that
 stays is one node less for all clients until it expires, even while a majority of the others is free.
 
+A release that says that the lock was no longer held has asked: if the key was there all the while on a majority of the
+nodes, before the lease was over, and the client had no answer about it from these nodes, the lock does not know that,
+whatever was in the way; and it will not ask again.
+
 A key that the lock hands to the same client again (`harness.history.handed_on`) stayed until then, and no longer.
 
 Only what nothing can have been in the way of is looked at: no fault can have hit the node, its link or the client, the
@@ -19,6 +23,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from fencepost.history import FaultEvent
+from fencepost.quorum import quorum
 from fencepost.text import count, listed, milliseconds, plural, printable
 from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
@@ -27,7 +32,7 @@ from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
 from harness.history.handed_on import HandedOn
 from harness.history.key_owners import Owners, process_of, rows_of
-from harness.history.node_requests import NodeRequests
+from harness.history.node_requests import ERROR_REPLY, NodeRequests
 from harness.history.recorded import Recorded
 from harness.history.undone_attempts import attempts_never_undone
 from harness.verdict import Answer, Finding, worst_first
@@ -40,10 +45,11 @@ LEAST_SHARE: Final = 0.1
 LEAST_AT_ONCE: Final = 2
 """A habit of releases: so many left their keys on as many nodes at once, or more. Chance leaves one node at a time."""
 
-After = Literal["release", "attempt", "attempt not undone"]
+After = Literal["release", "release denied", "attempt", "attempt not undone"]
 _NOT_IN_THE_WAY: Final = "no fault was in the way of deleting them"
 _WORDS: Final[dict[After, tuple[str, str]]] = {
     "release": ("after the calls that should have released them", _NOT_IN_THE_WAY),
+    "release denied": ("after releases that said that the lock was not held", "no node had said so"),
     "attempt": ("after the attempts that had set them were refused", _NOT_IN_THE_WAY),
     "attempt not undone": (
         "after the attempts that had set them were refused",
@@ -55,17 +61,22 @@ _WORDS: Final[dict[After, tuple[str, str]]] = {
 class Figures(KeyFigures, frozen=True):
     """Keys on single nodes that nothing kept the lock from deleting: after releases, however they ended, and after
     refused attempts. `left_…`: how many of them stayed. `not_undone`: keys of refused attempts that the lock never
-    asked a node to delete, whatever was in its way."""
+    asked a node to delete, whatever was in its way. `denied`: keys whose release said that the lock was not held, which
+    no node had said."""
 
     after_releases: int
     left_by_releases: int
     after_attempts: int
     left_by_attempts: int
     not_undone: int = 0
+    denied: int = 0
 
     def rows(self) -> Iterator[Row]:
         if self.not_undone:
             yield Row("left", f"{plural(self.not_undone, 'key')} of refused attempts that were never undone", order=84)
+        if self.denied:
+            text = f"{plural(self.denied, 'key')} that releases called lost, though no node had said so"
+            yield Row("left", text, order=84)
         if self.left_by_releases or self.left_by_attempts:
             left = f"{count(self.left_by_releases)} of {count(self.after_releases)} after releases"
             tried = f"{count(self.left_by_attempts)} of {count(self.after_attempts)} after refused attempts"
@@ -83,6 +94,7 @@ class _Key(NamedTuple):
     until_ns: int
     asked_ns: int = 0
     outcome: str = ""
+    value: str | None = None
 
     @property
     def stayed(self) -> bool:
@@ -95,32 +107,57 @@ def check(run: Recorded) -> Answer:
     if owners is None or not owners.are_shown:
         return Answer()
     handed_on = HandedOn(run, owners)
-    keys: dict[After, list[_Key]] = {"release": list(_after_releases(run, owners, handed_on))}
-    keys |= _after_attempts(run, owners, handed_on)
+    keys = _after_releases(run, owners, handed_on) | _after_attempts(run, owners, handed_on)
     left = {after: [key for key in some if key.stayed] for after, some in keys.items()}
+    left["release denied"] = list(_denied(run, left["release denied"]))
     of_releases, of_attempts = (len(keys[after]) for after in ("release", "attempt"))
-    by_releases, by_attempts, not_undone = (len(left[after]) for after in _WORDS)
-    figures = Figures(of_releases, by_releases, of_attempts, by_attempts, not_undone)
+    by_releases, denied, by_attempts, not_undone = (len(left[after]) for after in _WORDS)
+    figures = Figures(of_releases, by_releases, of_attempts, by_attempts, not_undone, denied)
     return Answer(figures, tuple(found for after in keys for found in _habit(run, after, keys[after], left[after])))
 
 
-def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> Iterator[_Key]:
+def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[After, list[_Key]]:
     # A release that fails, or raises, because one node is silent must still have freed the others.
     ops = run.ops[(run.ops["f"] == "release").to_numpy(bool)]
     columns = ("client", "life", "section", "complete_ns", "outcome")
     done = {tuple(of): (at, str(outcome)) for *of, at, outcome in rows_of(ops, *columns)}
-    sections = list(rows_of(run.sections, "client", "life", "section", "start_ns", "end_ns"))
+    sections = list(rows_of(run.sections, "client", "life", "section", "deadline_min_ns", "start_ns", "end_ns"))
     health = _Health(run)
+    found: dict[After, list[_Key]] = {"release": [], "release denied": []}
     for row in _holdings(owners):
         for section, taken_ns in handed_on.uses(row.section, row.value, row.lock_key, row.from_max_ns, row.to_min_ns):
             if section < 0:
                 continue
-            *of, start_ns, left_ns = sections[section]
+            *of, deadline_ns, start_ns, left_ns = sections[section]
             (done_ns, outcome), client = done.get(tuple(of), (None, "")), str(of[0])
             if done_ns is None or row.from_max_ns > start_ns or not (row.is_known(done_ns) or taken_ns < FOREVER_NS):
                 continue
+            key = _Key(
+                row.node, row.lock_key, client, done_ns, min(row.until_ns, taken_ns), left_ns, outcome, row.value
+            )
             if health.can_reach(client, row.node, left_ns - _SLACK_NS, done_ns + _SLACK_NS):
-                yield _Key(row.node, row.lock_key, client, done_ns, min(row.until_ns, taken_ns), left_ns, outcome)
+                found["release"].append(key)
+            elif (
+                outcome == "fail" and done_ns < deadline_ns and not run.wrong_clocks.mislead(client, start_ns, done_ns)
+            ):
+                found["release denied"].append(key)
+    return found
+
+
+def _denied(run: Recorded, left: list[_Key]) -> Iterator[_Key]:
+    """The keys of releases whose clients had no answer about them, from a majority of the nodes."""
+    wire = run.wire()
+    assert wire is not None, "else there would be no owners"
+    sent = NodeRequests(wire)
+    untold: defaultdict[tuple[str | None, int], list[_Key]] = defaultdict(list)
+    for key in left:
+        asked = sent.between(process_of(str(key.client)), key.node, key.asked_ns, key.done_ns)
+        about = (one for one in asked if key.value in one.arguments or any(key.key in name for name in one.keys))
+        if all(one.reply is None or one.reply.startswith(ERROR_REPLY) for one in about):
+            untold[key.client, key.done_ns].append(key)
+    for keys in untold.values():
+        if len({key.node for key in keys}) >= quorum(len(run.nodes)):
+            yield from keys
 
 
 def _after_attempts(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[After, list[_Key]]:
@@ -269,13 +306,14 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     where = f"{printable(str(example['node']))} kept its key of {printable(str(example['key']))}"
     where += f" for another {lasting(float(example['for_ms']) * 1e6)} after "
     when = f"+{float(example['at_ms']):,.1f} ms"
-    if example["after"] != "release":
+    if "by" not in example:
         done = f"the attempt that had set it was refused, at {when}"
         if example["after"] == "attempt":
             return Told(f"{where}{done}, {_ALTHOUGH}.")
         return Told(f"{where}{done}, and the lock never asked for its deletion.", cause="not undone")
     said, cause = _SAID[str(example["outcome"])]
-    told = f"{where}{printable(str(example['by']))}'s release {said}, at {when}, {_ALTHOUGH}."
+    although = _ALTHOUGH if example["after"] == "release" else "although no node had said so"
+    told = f"{where}{printable(str(example['by']))}'s release {said}, at {when}, {although}."
     if "asked" not in example:
         return Told(f"{told} The release asked the node for nothing.", cause=cause)
     reply = printable(str(example["reply"])[:_LONGEST])

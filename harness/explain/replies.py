@@ -14,6 +14,7 @@ from harness.explain.node_events import What, what_was_done
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.history.calls import NO_CALL, Calls
 from harness.history.change_causes import WireRecord
+from harness.history.node_requests import ERROR_REPLY
 from harness.history.recorded import Recorded
 
 _PROVES: Final[Mapping[str, What]] = {"SET": "granted", "SETNX": "granted", "DEL": "deleted", "UNLINK": "deleted"}
@@ -99,7 +100,7 @@ class _Doings:
         meant = ((did, value) for on, did, value in own or () if on == name and did is not None)
         did, value = next(meant, (None, None))
         is_done = request.command in _PROVES and reply in _YES
-        is_error = reply is not None and reply.startswith('{"error"') and not request.command.startswith("EVAL")
+        is_error = reply is not None and reply.startswith(ERROR_REPLY) and not request.command.startswith("EVAL")
         is_refused = own is None and reply is not None and not is_done
         is_refused &= is_error or reply in _NO or self._saw(request)
         if own is None and is_done and not self._saw(request):

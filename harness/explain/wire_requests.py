@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.history.groups import Bools, Ints
+from harness.history.node_requests import ERROR_REPLY
 from harness.store.wire import SCRIPTS, Wire
 
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
@@ -62,7 +63,7 @@ class WireRequest:
 
     @property
     def is_refused(self) -> bool:
-        return self.reply is not None and (self.reply in ("null", "0", "false") or self.reply.startswith('{"error"'))
+        return self.reply is not None and (self.reply in ("null", "0", "false") or self.reply.startswith(ERROR_REPLY))
 
     @property
     def label(self) -> str:

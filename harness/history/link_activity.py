@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from harness.history.change_causes import WireRecord
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
+from harness.history.node_requests import ERROR_REPLY
 
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 BLOCKING: Final = (
@@ -47,7 +48,7 @@ class Activity:
         """How many requests it sent in this time and had answered, not with an error."""
         rows = self.requests
         within = (rows["from_client_ns"] >= since_ns) & (rows["to_client_ns"] <= until_ns) & (rows["to_client_ns"] >= 0)
-        errors = rows["reply"].str.startswith('{"error"').fillna(value=False)
+        errors = rows["reply"].str.startswith(ERROR_REPLY).fillna(value=False)
         return int((within & ~errors).sum())
 
     def keys(self, since_ns: int) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,10 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
     from harness.history.groups import Ints
+
+
+ERROR_REPLY: Final = '{"error"'
+"""How the record of a reply begins that is an error."""
 
 
 class Request(NamedTuple):

@@ -391,3 +391,71 @@ def test_a_release_that_said_that_the_lock_was_not_held(outcome: str, cause: str
     assert ("asked" in finding.examples[0]) == bool(words)
     (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
     assert told.explanations[0].cause == cause
+
+
+def called_lost(
+    *asked: tuple[str, str | None], deadline: float = 100, outcome: str = "fail", nodes: int = 1, times: int = 3
+) -> History:
+    """A link is cut all the while. Every 1,000 ms, c1 is let in at 10; its release is answered at 60. What it asked n1
+    meanwhile, and the replies. Each key expires."""
+    history = History(ttl_ms=900, nodes=nodes).watch(*[f"n{number + 1}" for number in range(nodes)])
+    for number in range(1, times + 1):
+        at, value = 1_000 * (number - 1) + 10, f"value-of-{number}"
+        history.section("c1", at, None, number=number, asked=at - 5, deadline=at + deadline)
+        history.op("c1", "release", outcome, number, at + 40, at + 50)
+        for node in history.config.node_names:
+            history.request("c1", node, f"SET k1 {value} NX PX 900", at - 3, at - 2)
+            history.seen(node, "set", at - 2, value, ttl=900, since=at - 3).seen(node, "expired", at + 898)
+        for words, reply in asked:
+            words = words.replace("$", value)
+            history.request("c1", "n1", words, at + 42, at + 43, reply=reply, did=False)
+    return history.fault("f", 1, 8_000, cut_links=(("c1", "n1"), ("c1", "n2")))
+
+
+def test_a_release_says_that_the_lock_was_lost_which_no_node_had_said(golden: Golden) -> None:
+    run = (history := called_lost(("EVAL free k1 $", None))).recorded()
+    (finding,) = check(run).findings
+    assert (finding.kind, finding.blame, finding.count) == ("keys-left-behind", "lock", 3)
+    golden(finding.text)
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == "denied"
+    golden(told.explanations[0].sentence)
+    assert lost(history) == 3
+
+
+def lost(history: History) -> int:
+    answer = check(history.recorded())
+    figures: Any = answer.figures
+    assert bool(answer.findings) == (figures.denied >= 3)
+    assert ("called lost" in "".join(row.text for row in figures.rows())) == (figures.denied > 0)
+    return int(figures.denied)
+
+
+@pytest.mark.parametrize(
+    ("words", "reply", "number"),
+    [
+        ("EVAL free k1 $", '{"error":"NOREPLICAS"}', 3),
+        ("EVAL free k1 $", "0", 0),
+        ("GET k1", "null", 0),
+        ("GET k2", "null", 3),
+        ("PING", '"PONG"', 3),
+    ],
+)
+def test_what_a_node_said_of_the_key_a_release_may_believe(words: str, reply: str, number: int) -> None:
+    assert lost(called_lost((words, reply))) == number
+
+
+def test_a_release_whose_lease_may_be_over_need_not_ask() -> None:
+    assert (lost(called_lost(deadline=50.1)), lost(called_lost(deadline=50))) == (3, 0)
+    fast = called_lost().fault("g", 2, 8_000, wrong_client_clocks=("c1",))
+    assert lost(fast) == 0
+
+
+def test_a_release_that_says_something_else_denies_nothing() -> None:
+    assert lost(called_lost(outcome="info")) == lost(called_lost(outcome="ok")) == 0
+
+
+def test_other_nodes_may_have_said_that_the_lock_was_lost() -> None:
+    assert lost(called_lost(nodes=3)) == 6
+    few: Any = check(called_lost(nodes=5).recorded()).figures
+    assert few.denied == 0
