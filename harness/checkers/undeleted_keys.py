@@ -122,7 +122,7 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
     columns = ("client", "life", "section", "complete_ns", "outcome")
     done = {tuple(of): (at, str(outcome)) for *of, at, outcome in rows_of(ops, *columns)}
     sections = list(rows_of(run.sections, "client", "life", "section", "deadline_min_ns", "start_ns", "end_ns"))
-    health = _Health(run)
+    health, misled = _Health(run), run.wrong_clocks.mislead
     found: dict[After, list[_Key]] = {"release": [], "release denied": []}
     for row in _holdings(owners):
         for section, taken_ns in handed_on.uses(row.section, row.value, row.lock_key, row.from_max_ns, row.to_min_ns):
@@ -137,9 +137,7 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
             )
             if health.can_reach(client, row.node, left_ns - _SLACK_NS, done_ns + _SLACK_NS):
                 found["release"].append(key)
-            elif (
-                outcome == "fail" and done_ns < deadline_ns and not run.wrong_clocks.mislead(client, start_ns, done_ns)
-            ):
+            elif outcome == "fail" and done_ns < deadline_ns and not misled(client, start_ns, done_ns):
                 found["release denied"].append(key)
     return found
 
