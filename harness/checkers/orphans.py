@@ -22,6 +22,7 @@ import numpy as np
 
 from fencepost.text import count, milliseconds, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.requests import client_of, how_sent
 from harness.explain.words import lasting
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import FOREVER_NS
@@ -39,6 +40,8 @@ down with a key that had an owner, and came back with one that had none."""
 
 ARRIVES_WITHIN_NS: Final = 250_000_000
 """A thread that renews may send one more request while the call that ends its section returns."""
+_INSIDE: Final = ("acquire", "reenter", "extend", "held", "leave")
+"""After these calls, and outside of any call, a client is inside."""
 OUTLASTS_BY_MS: Final = 100
 """The time that a node may need to expire a key is not held against the lock."""
 
@@ -136,6 +139,8 @@ class _Orphan:
     """The part of `length_ns` after the last renewal that is not held against the lock."""
     pieces: list[tuple[int, int]] = field(default_factory=list)
     """When it was in sight."""
+    event: int = -1
+    """Of the witness: it was set."""
 
 
 def check(run: Recorded) -> Answer:
@@ -186,7 +191,7 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
         if run.wrong_clocks.touch(row.node, chain.set_min_ns, to_ns):
             chain.has_wrong_clock = True
         if chain.orphan is None:
-            chain.orphan = _Orphan(row.node, row.lock_key, cause, from_ns, 0, pieces=chain.pieces)
+            chain.orphan = _Orphan(row.node, row.lock_key, cause, from_ns, 0, pieces=chain.pieces, event=row.event)
             orphans.append(chain.orphan)
         chain.orphan.length_ns += to_ns - from_ns
         chain.pieces.append((from_ns, to_ns))
@@ -242,6 +247,7 @@ class _Row(NamedTuple):
     run: int
     done_ns: int
     is_gone: bool
+    event: int
 
 
 @dataclass(slots=True)
@@ -324,6 +330,7 @@ def _outlasting(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> tuple[
             "cause": orphan.cause,
             "at_ms": run.at_ms(orphan.from_ns),
             "for_ms": orphan.length_ns / 1e6,
+            **_set_late(run, orphan),
         }
         for orphan in worst_first(over, longest)
     )
@@ -331,12 +338,30 @@ def _outlasting(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> tuple[
     return (OUTLASTS_TTL.found("lock", text, len(over), examples, at_ms),)
 
 
+def _set_late(run: Recorded, orphan: _Orphan) -> dict[str, object]:
+    """By which request, if it was set when its owner had given it up."""
+    if orphan.cause != "set too late" or run.ledger is None:
+        return {}
+    rows = np.flatnonzero(run.ledger.rows["event"].to_numpy(np.int64) == orphan.event)
+    change = run.ledger.change(int(rows[0])) if len(rows) else None
+    if change is None or change["cause"] != "request":
+        return {}
+    is_renewal = not change["is_in_call"] and change["f"] in _INSIDE
+    return {"by": client_of(change), "sent": how_sent(run, change), "in_background": is_renewal}
+
+
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
+    how = ""
+    if "sent" in example:
+        how = f" {printable(str(example['by']))} had set it: {printable(str(example['sent']))}."
+    if example.get("in_background"):
+        how += " It was a renewal in the background, which the release neither stopped nor waited for."
     return Told(
         f"{printable(str(example['node']))} kept a key of {printable(str(example['key']))} that had no owner for "
         f"{lasting(float(example['for_ms']) * 1e6)}, from +{float(example['at_ms']):,.1f} ms on "
-        f"({example['cause']}); keys are to live for {run.lease_ms:,.0f} ms."
+        f"({example['cause']}); keys are to live for {run.lease_ms:,.0f} ms.{how}",
+        cause="set again" if example.get("in_background") else None,
     )
 
 

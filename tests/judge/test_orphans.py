@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from fencepost.history import ClientEnd
+from harness.checkers.explained import explain
 from harness.checkers.orphans import CAUSES, Figures, check
 from harness.history.recorded import Recorded
+from harness.verdict import Verdict
 from tests.golden import Golden
 from tests.judge.histories import History, ms
 
@@ -343,6 +345,21 @@ def test_a_renewal_that_was_sent_before_its_owner_was_done_is_excused_however_la
     assert not outlasts(30, killed=killed)
     assert not outlasts(291, killed=killed), "a thread may send one more while the release returns"
     assert outlasts(291.1, killed=killed)
+
+
+@pytest.mark.parametrize("in_background", [True, False])
+def test_a_renewal_that_the_release_overtook_is_called_one(in_background: bool, golden: Golden) -> None:
+    history = History(ttl_ms=400).watch("n1").section("c1", 10, 40, asked=5)
+    history.request("c1", "n1", "SET k1 v1 PX 400", 8, 9).seen("n1", "set", 9, "v1", ttl=400, since=8)
+    history.request("c1", "n1", "DEL k1", 40.4, 40.6).seen("n1", "deleted", 40.6, since=40.4)
+    late = {"sent": 39 if in_background else 40.2, "connection": 9}
+    history.request("c1", "n1", "SET k1 v1 PX 900", 45, 46, **late)
+    history.seen("n1", "set", 46, "v1", ttl=900, since=45).seen("n1", "expired", 946)
+    run = history.recorded()
+    (finding,) = check(run).findings
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == ("set again" if in_background else None)
+    golden(told.explanations[0].sentence)
 
 
 def test_a_renewal_that_another_client_sent_later_is_not_excused() -> None:
