@@ -11,6 +11,7 @@ from harness.checkers import checkers
 from harness.mutants.grid import mutants_grid
 from workloads.blocking_locks import WakesByMessage, WakesByPush
 from workloads.connection import Connection
+from workloads.count_lock import CountLock
 from workloads.locks.redlock import Redlock
 from workloads.mutants import CONTROLS, MUTANTS, Mutant, TwoThreads
 from workloads.queue_lock import QueueLock
@@ -33,6 +34,7 @@ OVERRIDDEN = {
     "a majority of those that reply": "quorum",
     "silence is a yes": "grants",
     "the first node decides": "_ask",
+    "takes for good": "TAKE",
     "a late reply counts": "WIRE",
     "any node extends": "extend_quorum",
     "extends whatever they reply": "extend_quorum",
@@ -96,7 +98,7 @@ def test_there_are_at_least_forty_mutants_half_of_them_from_real_libraries() -> 
 def test_a_mutant_overrides_one_member_of_its_original(mutant: Mutant) -> None:
     assert members(mutant.broken) == {OVERRIDDEN[mutant.name]}
     assert mutant.broken.__bases__ == (mutant.original,)
-    assert mutant.original in (Redlock, TwoThreads, WakesByMessage, WakesByPush, QueueLock)
+    assert mutant.original in (Redlock, TwoThreads, WakesByMessage, WakesByPush, QueueLock, CountLock)
     assert hasattr(mutant.original, OVERRIDDEN[mutant.name]), "a part of the original, and not a new one"
 
 

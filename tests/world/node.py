@@ -16,7 +16,7 @@ from tests.world.clock import Clock
 _LOOKS_EVERY_NS: Final = 50_000_000
 _SILENT_AFTER_NS: Final = 500_000_000
 _EXPIRES_LATE_NS: Final = 100_000_000
-_FILLS: Final = frozenset(["SET", "SETNX", "INCR", "HSET", "HINCRBY", "ZADD", "RPUSH"])
+_FILLS: Final = frozenset(["SET", "SETNX", "INCR", "DECR", "HSET", "HINCRBY", "ZADD", "RPUSH"])
 _WRITES: Final = _FILLS | {"DEL", "PEXPIRE", "EXPIRE", "HDEL", "ZREM", "ZREMRANGEBYSCORE", "LPOP", "LREM"}
 
 
@@ -378,6 +378,7 @@ _COMMANDS: Final[dict[str, Callable[..., Any]]] = {
     "EXPIRE": lambda store, key, seconds: store.expire(key, 1_000 * int(seconds)),
     "PTTL": _left,
     "INCR": lambda store, key: store.put(key, str(n := int(store.keys.get(key, 0)) + 1), n),
+    "DECR": lambda store, key: store.put(key, str(n := int(store.keys.get(key, 0)) - 1), n),
     "HSET": _hset,
     "HEXISTS": lambda store, key, name: int(name in _members(store, key, dict)),
     "ZADD": _add,

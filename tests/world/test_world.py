@@ -62,13 +62,14 @@ def test_no_correct_lock_is_blamed(seed: int) -> None:
         ("workloads.mutants:HalfIsEnough", "overlap"),
         ("workloads.mutants:FreesWithoutComparing", "changed-another-clients-key"),
         ("workloads.mutants:LeavesRefusedAttempts", "keys-left-behind"),
+        ("workloads.mutants:TakesForGood", "taken-for-good"),
     ],
 )
 def test_a_broken_lock_is_found(lock: str, kind: str) -> None:
     found: Counter[str] = Counter()
     for seed in range(1, 7):
         nodes = "4" if lock.endswith("HalfIsEnough") else "5"
-        history = play(lock, seed, "--nodes", nodes, "--duration", "6s", "--habits", "none")
+        history = play(lock, seed, "--nodes", nodes, "--duration", "6s", "--recovery", "3s", "--habits", "none")
         found.update(each.kind for each in judge(history.recorded()).findings if each.blame == "lock")
         if found[kind]:
             return

@@ -29,6 +29,7 @@ from workloads.mutants.counting import (
     LateReplyCounts,
     MajorityOfThoseThatReply,
     SilenceIsYes,
+    TakesForGood,
     TheFirstNodeDecides,
 )
 from workloads.mutants.declared import (
@@ -151,6 +152,7 @@ __all__ = [
     "SleepsForSeconds",
     "StaysInTheQueue",
     "StopsAtTheFirstSilence",
+    "TakesForGood",
     "TheFirstNodeDecides",
     "TriesForEver",
     "TwoThreads",

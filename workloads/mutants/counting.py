@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from workloads.connection import SILENT, Connection, Reply
+from workloads.count_lock import CountLock
 from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
 
@@ -84,3 +85,22 @@ class LateReplyCounts(Redlock):
     """On slow links, the grant of an attempt that was given up and undone counts as the grant of the next attempt."""
 
     WIRE: ClassVar[type[Connection]] = _Forgetful
+
+
+@mutant(
+    "takes for good",
+    "what a client takes has a time to live, or another client can give it back",
+    conditions="busy",
+    finding="taken-for-good",
+    cause="never given back",
+    source="otovo/redis-rate-limiters#7",
+)
+class TakesForGood(CountLock):
+    """A client that dies, is late, or is not answered leaves the count raised, and no client is let in any more."""
+
+    TAKE = b"""\
+if redis.call("incr",KEYS[1]) == 1 then
+    return redis.status_reply("OK")
+end
+redis.call("decr",KEYS[1])
+return false"""
