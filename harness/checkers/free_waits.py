@@ -18,6 +18,11 @@ vain, too. So it has after the same time as a silent one if a client that is gon
 (`harness.history.dead_entries`): a lock may wait for another client's turn, and for no longer than a client that is
 alive takes to ask again. Attempts that set the key and undo it take it for that time.
 
+A client that had subscribed to a channel is not bound to whole seconds. If it then said and heard nothing for the
+lease, or a second if that is longer, and `SLACK_MS` more, the last lease that it saw had run out, and it did not look
+again. If the lock was free and all the rest was so for `SLACK_MS` of that time, it has waited in vain, and the lock is
+to blame if this happened `LEAST_OVERSLEPT` times: no timer wakes its clients.
+
 How long a lock lets an acquire take does not matter. This costs time and no safety, so it breaks only `liveness`.
 """
 
@@ -49,6 +54,10 @@ from harness.verdict import Answer, Finding, shown
 SECOND_NS: Final = 1_000_000_000
 TIMES: Final = 3
 LEAST_ANSWERS: Final = 3
+SLACK_MS: Final = 250
+"""What is under way has this time to arrive."""
+LEAST_OVERSLEPT: Final = 3
+_LISTEN: Final = ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE")
 _OF_THE_NODE: Final = "__key"
 """How the channels begin on which a node itself tells what happens to keys."""
 
@@ -71,7 +80,8 @@ class Figures(KeyFigures, frozen=True):
 class _Vain(NamedTuple):
     """A time in which a client waited beside a free lock. `answers`: how many of its requests were answered then; 0 if
     it sent none. `freed`: the change that freed the key last, if it is on record. `entry`: that of a client that was
-    gone, which was there all the time."""
+    gone, which was there all the time. `silent_ns`: for how long the client had said and heard nothing in all, if that
+    is why it has waited in vain."""
 
     wait: Wait
     since_ns: int
@@ -79,6 +89,7 @@ class _Vain(NamedTuple):
     answers: int = 0
     freed: Change | None = None
     entry: Entry | None = None
+    silent_ns: int = 0
 
     @property
     def length_ns(self) -> int:
@@ -106,23 +117,44 @@ def patience_ns(run: Recorded) -> int:
 
 def _vain(run: Recorded, ledger: Ledger, links: Links) -> Iterator[_Vain]:
     """The longest one of each wait."""
-    patience = patience_ns(run)
-    waits = list(all_waits(run, links, patience))
-    names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in waits)}
-    dead = dead_entries(run, ledger)
-    for wait in waits:
+    patience, asleep_ns = patience_ns(run), _asleep_ns(run)
+    every = list(all_waits(run, links, asleep_ns))
+    waits = [wait for wait in every if wait.until_ns - wait.since_ns >= patience]
+    names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in every)}
+    dead, overslept = dead_entries(run, ledger), list[_Vain]()
+    for wait in every:
         free = free_times(run, names[wait.key], wait.key, wait.since_ns, wait.until_ns)
-        calm = [
-            stretch
-            for since, until in free
-            if until - since >= patience
-            for stretch in between(in_the_way(run, wait, waits), since, until)
-        ]
-        client, left = links.of(wait.client), dead[wait.key]
-        found = [one for since, until in calm for one in _in_vain(run, wait, client, since, until, left)]
-        if found:
-            longest = max(found, key=lambda one: one.length_ns)
-            yield longest._replace(freed=_freed(ledger, names[wait.key], longest.since_ns))
+        way, client = in_the_way(run, wait, waits), links.of(wait.client)
+        calm = [stretch for since, until in free for stretch in between(way, since, until)]
+        found = [one for since, until in calm for one in _in_vain(run, wait, client, since, until, dead[wait.key])]
+        slept = [] if found else list(_overslept(run, wait, client, calm, asleep_ns))
+        for some, kept in ((found, None), (slept, overslept)):
+            if some:
+                longest = max(some, key=lambda one: one.length_ns)
+                longest = longest._replace(freed=_freed(ledger, names[wait.key], longest.since_ns))
+                if kept is None:
+                    yield longest
+                else:
+                    kept.append(longest)
+    if len(overslept) >= LEAST_OVERSLEPT:
+        yield from overslept
+
+
+def _asleep_ns(run: Recorded) -> int:
+    """A client that has subscribed, and has said and heard nothing for so long, does not look again by itself."""
+    return max(round(run.lease_ms * 1e6), SECOND_NS) + SLACK_MS * 1_000_000
+
+
+def _overslept(
+    run: Recorded, wait: Wait, client: Activity, calm: Sequence[tuple[int, int]], asleep_ns: int
+) -> Iterator[_Vain]:
+    for began, done in silences(run, wait, client, wait.since_ns, wait.until_ns, asleep_ns):
+        if client.last_sent(wait.since_ns, began) not in _LISTEN:
+            continue
+        for since, until in calm:
+            since, until = max(since, began), min(until, done)
+            if ran_ns(run, wait.client, since, until) >= SLACK_MS * 1_000_000:
+                yield _Vain(wait, since, until, silent_ns=done - began)
 
 
 def _in_vain(
@@ -201,6 +233,8 @@ def _example(run: Recorded, one: _Vain) -> dict[str, object]:
     }
     if not one.answers:
         example |= _listened(run, one)
+    if one.silent_ns:
+        example["silent_ms"] = one.silent_ns / 1e6
     if one.entry is not None:
         names = ("client", "node", "key", "did")
         example["entry"] = {name: getattr(one.entry, name) for name in names} | {
@@ -252,6 +286,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if example.get("was_notified") is False:
         asked = " ".join(printable(str(example[name])) for name in ("listened", "to"))
         did, cause = f"sent and received nothing: it had sent {asked}, and no other request named that", "not notified"
+    if "silent_ms" in example:
+        did += f"; it had been silent for {lasting(float(example['silent_ms']) * 1e6)}"
     if (entry := example.get("entry")) is not None:
         of, where, put, node = (printable(str(entry[name])) for name in ("client", "key", "did", "node"))
         did += (

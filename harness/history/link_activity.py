@@ -51,6 +51,12 @@ class Activity:
         errors = rows["reply"].str.startswith(ERROR_REPLY).fillna(value=False)
         return int((within & ~errors).sum())
 
+    def last_sent(self, since_ns: int, by_ns: int) -> str | None:
+        """The command that it sent last in this time; None if it sent none."""
+        sent = self.requests["from_client_ns"]
+        own = self.requests[((sent >= since_ns) & (sent <= by_ns)).to_numpy(bool)]
+        return str(own["command"][own["from_client_ns"].idxmax()]) if len(own) else None
+
     def keys(self, since_ns: int) -> set[str]:
         """The keys of the requests that it sent from then on, as the nodes call them."""
         rows = self.requests

@@ -431,3 +431,53 @@ def test_an_entry_counts_from_the_death_of_its_client_on() -> None:
     late = queue(WAITS)
     late.ends[-1].at_ns = ms(1100)
     assert longest(late) is None
+
+
+def subscribed(
+    *, times: int = 3, silent: float = 1250, command: str = "SUBSCRIBE", looks_after: float = 0, taken: float = 0
+) -> History:
+    """Every 3,000 ms c2 looks, is refused, listens, and gives up when it has been silent for so long, or it looks again
+    meanwhile. The key is there from the first look on for so long."""
+    history = freed()
+    for number in range(1, times + 1):
+        at = 3_000 * number
+        history.op("c2", "acquire", "fail", number, at, at + 4.1 + silent)
+        history.request("c2", "n1", "SET k1 b NX PX 400", at + 1, at + 2, reply="null", did=False)
+        history.request("c2", "n1", f"{command} k1:free", at + 3, at + 4, did=False)
+        if looks_after:
+            history.request("c2", "n1", "GET k1", at + looks_after, at + looks_after + 1, did=False)
+        if taken:
+            history.request("c3", "n1", "SET k1 c NX PX 400", at, at + 0.5).seen("n1", "set", at, "c", ttl=9000)
+            history.request("c3", "n1", "DEL k1", at + taken, at + taken + 0.5).seen("n1", "deleted", at + taken)
+    return history
+
+
+def test_a_client_that_subscribes_looks_again_when_a_lease_has_passed(golden: Golden) -> None:
+    history = subscribed()
+    finding = only(history)
+    assert (finding.blame, finding.breaks, finding.count) == ("lock", "liveness", 3)
+    golden(finding.text)
+    run = history.recorded()
+    (told,) = explain(run, Verdict("violation", "lock", check(run).findings, (), {}), 1)
+    golden(told.explanations[0].sentence)
+    assert told.explanations[0].cause == "not notified"
+    assert longest(subscribed(silent=1249.9)) is None
+
+
+@pytest.mark.parametrize(
+    "how", [{"times": 2}, {"command": "BLPOP"}, {"looks_after": 700}, {"taken": 1_005}], ids=lambda how: next(iter(how))
+)
+def test_a_client_that_subscribes_and_that_is_in_order(how: Any) -> None:
+    assert longest(subscribed(**how)) is None
+
+
+def test_a_fault_may_have_taken_the_wake_up_and_not_the_timer() -> None:
+    early = subscribed().fault("f", 2_900, 3_900, cut_links=(("c2", "n1"),))
+    assert only(early).count == 3
+    late = subscribed().fault("f", 4_000, 5_000, cut_links=(("c2", "n1"),))
+    assert only(late).count == 3
+    assert longest(subscribed().fault("f", 3_100, 4_200, cut_links=(("c2", "n1"),))) is None
+
+
+def test_the_lock_must_have_been_free_for_a_while() -> None:
+    assert longest(subscribed(taken=1_004.1)) == pytest.approx(250)
