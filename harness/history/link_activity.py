@@ -53,9 +53,9 @@ class Activity:
 
     def last_sent(self, since_ns: int, by_ns: int) -> str | None:
         """The command that it sent last in this time; None if it sent none."""
-        sent = self.requests["from_client_ns"]
-        own = self.requests[((sent >= since_ns) & (sent <= by_ns)).to_numpy(bool)]
-        return str(own["command"][own["from_client_ns"].idxmax()]) if len(own) else None
+        rows = self.requests
+        own = rows[((rows["from_client_ns"] >= since_ns) & (rows["from_client_ns"] <= by_ns)).to_numpy(bool)]
+        return None if own.empty else str(own["command"].to_numpy()[own["from_client_ns"].to_numpy().argmax()])
 
     def keys(self, since_ns: int) -> set[str]:
         """The keys of the requests that it sent from then on, as the nodes call them."""
