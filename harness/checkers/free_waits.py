@@ -14,9 +14,10 @@ and one second more (`PATIENCE`):
 The last lease had run out by then, whatever happened before: a holder that died, a wake-up that a fault swallowed.
 
 A client that did ask, had answers, and was not let in although all the rest was so for `TIMES` as long, has waited in
-vain, too. So it has after the same time as a silent one if a client that is gone had left an entry in the lock's state
-(`harness.history.dead_entries`): a lock may wait for another client's turn, and for no longer than a client that is
-alive takes to ask again. Attempts that set the key and undo it take it for that time.
+vain, too. So it has after as long as a gap without a grant takes (`harness.checkers.starvation.least_gap_ms`) if a
+client that is gone had left an entry in the lock's state (`harness.history.dead_entries`): a lock may wait for another
+client's turn, but no longer than a few leases for one that never asks again. Attempts that set the key and undo it take
+it for that time.
 
 A client that had subscribed to a channel is not bound to whole seconds. If it then said and heard nothing for the
 lease, or a second if that is longer, and `SLACK_MS` more, the last lease that it saw had run out, and it did not look
@@ -36,6 +37,7 @@ import pandas as pd
 
 from fencepost.text import milliseconds, plural, printable
 from harness.checkers.acquire_timeouts import stood_still_ns
+from harness.checkers.starvation import least_gap_ms
 from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
@@ -170,7 +172,8 @@ def _in_vain(
     answers, ran = client.answered(since_ns, until_ns), ran_ns(run, wait.client, since_ns, until_ns)
     there = (one for one in left if one.died_ns <= since_ns and one.until_ns >= until_ns)
     entry = min(there, key=lambda one: one.at_ns, default=None)
-    if answers >= LEAST_ANSWERS and ran >= (patience if entry is not None else TIMES * patience):
+    least = TIMES * patience if entry is None else max(patience, round(least_gap_ms(run) * 1e6))
+    if answers >= LEAST_ANSWERS and ran >= least:
         yield _Vain(wait, since_ns, until_ns, answers, entry=entry)
 
 

@@ -358,9 +358,13 @@ WAITS = (60, "c3", f"RPUSH k1:queue {C3}")
 """The place in the queue of a client that dies at 90."""
 
 
-def queue(*did: tuple[float, str, str], script: bool = False, how: Any = "killed") -> History:
+def queue(*did: tuple[float, str, str], script: bool = False, how: Any = "killed", ttl_ms: int = 400) -> History:
     """c2 asks in vain until 3,000, every 300 ms. What clients do to the queue: when, and by which words."""
-    history = freed(clients=5).op("c4", "acquire", "fail", 1, 1, 1900).op("c4", "acquire", "fail", 2, 1901, 3100)
+    history = (
+        freed(clients=5, ttl_ms=ttl_ms)
+        .op("c4", "acquire", "fail", 1, 1, 1900)
+        .op("c4", "acquire", "fail", 2, 1901, 3100)
+    )
     for at, client, words in did:
         command, key, *_ = words.split()
         history.request(client, "n1", f"EVAL {words}" if script else words, at, at + 0.5, reply="1")
@@ -399,6 +403,12 @@ def test_an_entry_that_may_be_gone_or_may_be_another_clients_is_none(did: Any) -
     history = queue(*did)
     history.op("c1", "acquire", "fail", 7, 6000, 6001, key="k2")
     assert longest(history) is None
+
+
+@pytest.mark.parametrize(("ttl_ms", "found"), [(965, 3000 - FREE), (967, None)])
+def test_it_has_as_long_as_a_gap_without_a_grant_takes(ttl_ms: int, found: float | None) -> None:
+    """Three leases, and not a lease and a second."""
+    assert longest(queue(WAITS, ttl_ms=ttl_ms)) == found
 
 
 @pytest.mark.parametrize("how", ["finished", "cut-off"])
