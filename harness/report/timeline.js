@@ -129,10 +129,8 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
   function inView() {                     // none while there are too many, or some are not on the page
     if (!R || v1 - v0 > LONGEST) return [[], "zoom in to see requests"];
     if (!R.kept.some(k => k[0] <= v0 && v1 <= k[1])) return [[], "requests here are not on the page"];
-    let lo = 0, hi = sent.length;
-    while (lo < hi) { const mid = (lo + hi) >> 1; if (sent[mid] < v0 - 1e6) lo = mid + 1; else hi = mid; }
-    const found = [];
-    for (let n = lo; n < sent.length && sent[n] <= v1; n++) if (over(n) >= v0 && found.push(n) > MOST_DRAWN) return [[], "zoom in to see requests"];
+    const found = [];                     // one that a link held may have been sent long before
+    for (let n = 0; n < sent.length && sent[n] <= v1; n++) if (over(n) >= v0 && found.push(n) > MOST_DRAWN) return [[], "zoom in to see requests"];
     return [found, found.length === 1 ? "1 request" : found.length + " requests"];
   }
   function laneOf(n, row) {               // in a client's row a lane a node, in a node's row a lane a client: top and height

@@ -22,6 +22,7 @@ TIP = "document.querySelector('[data-timeline] .tip')"
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     history, links = taken_away()
     links.asked("c3", "n2", "DEL k1", ..., 15, 15.1)
+    links.asked("c3", "n3", "PTTL k1", 5, 50, 50.1, 1180, 1180.1)
     links.asked("c3", "n1", "DEL k1", 0, 22, 22.1, 22.2, 22.3)
     links.rows[-1]["arguments"] = [HOSTILE]
     for at in range(500):
@@ -58,6 +59,8 @@ def test_zooming_in_shows_which_client_asked_which_node_what(page: Page) -> None
         zoom_in(page)
         assert page.evaluate(SAYS) == f"{count} requests in view"
     assert {text.split()[0] for text in page.evaluate(TOLD)} == {"c2", "c3"}, "those of the window alone"
+    page.evaluate("location.hash = '1.1-1.15'")
+    page.wait_for(f"{TOLD}.join().startsWith('c3 asked n3: PTTL k1; sent 0.0500 s')", within_s=10)
     assert page.evaluate("document.title") != "obeyed"
     assert page.evaluate("document.querySelectorAll('.asked img').length") == 0
     assert page.complaints() == []
