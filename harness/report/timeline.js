@@ -134,14 +134,16 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
     return [found, found.length === 1 ? "1 request" : found.length + " requests"];
   }
   function laneOf(n, row) {               // in a client's row a lane a node, in a node's row a lane a client: top and height
-    const [y, h, of, lane] = row === undefined ? [nodesY + R.node[n] * nodeH + 2, nodeH - 6, R.who.length, R.client[n]] : [clientsY + row * clientH + 2, clientH - 5, data.nodes.length, R.node[n]];
+    const [y, h, of, lane] = row === undefined ? [nodesY + R.node[n] * nodeH + 2, nodeH - 6, R.who.length, R.client[n]] : [clientsY + (row + 1) * clientH - 7, 6, data.nodes.length, R.node[n]];
     return [y + h * lane / of, Math.max(h / of, 1)];
   }
   function drawRequests() {               // from sent to answered, at the client and at the node, and the ways between
     for (const n of shown) {
       const answered = R.came[n] >= 0, came = answered ? sent[n] + R.came[n] : over(n);
       ctx.fillStyle = ctx.strokeStyle = answered ? colours.ink : colours.cut; ctx.lineWidth = 1;
+      ctx.globalAlpha = 0.6;               // at the foot of the row: links that hold requests must not hide its sections
       for (const row of R.rows[R.client[n]]) { const [y, h] = laneOf(n, row); bar(sent[n], came, y, h, 2); }
+      ctx.globalAlpha = 1;
       if (R.reached[n] < 0) continue;
       const [y, h] = laneOf(n), first = R.rows[R.client[n]][0];
       bar(sent[n] + R.reached[n], R.left[n] < 0 ? over(n) : sent[n] + R.left[n], y, h, 2);
