@@ -16,7 +16,7 @@ from harness.campaign.to_markdown import markdown
 from harness.options import parse_run
 from harness.studies.systems.grid import systems_grid
 from harness.studies.systems.page import document_of, headline
-from harness.studies.systems.settle import NEEDS, Row, choose, settle
+from harness.studies.systems.settle import NEEDS, SystemRow, choose, settle
 from harness.studies.systems.study import QUICK, STUDY
 from harness.studies.systems.table import CROWDS, FAULTS, LED, NO_FAULT, PAUSED, SYSTEMS, WITH, WITHOUT, Crowd
 from nemesis.base import Topology
@@ -29,7 +29,7 @@ TWO = [system for system in SYSTEMS if system.name in ("redlock", "postgres-tran
 GRID = systems_grid("two", seeds=2, duration="1s", crowd_duration="1s", systems=TWO)
 
 
-def rows_of(lines: Sequence[RunLine], **cannot: UsageError) -> list[Row]:
+def rows_of(lines: Sequence[RunLine], **cannot: UsageError) -> list[SystemRow]:
     played = made.played(None, lines, of_campaign=made.campaign(GRID))
     object.__setattr__(played, "cannot", cannot)
     return settle(played)

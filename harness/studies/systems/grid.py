@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from harness.campaign.grid import Cell, Grid, Part, check
-from harness.studies.systems.table import CROWDS, FAULTS, SYSTEMS, TOKENS, TTL_MS, WITHOUT, Crowd, Fault, System
+from harness.studies.systems.table import CROWDS, FAULTS, SYSTEMS, TOKENS, TTL_MS, WITHOUT, Crowd, System, SystemFault
 
 _COMMON: Final = {"cluster": "process", "ttl": f"{TTL_MS}ms", "require": "lease"}
 _UNDER_FAULTS: Final = {
@@ -26,7 +26,7 @@ def systems_grid(
     duration: str,
     crowd_duration: str,
     systems: Sequence[System] = SYSTEMS,
-    faults: Sequence[Fault] = FAULTS,
+    faults: Sequence[SystemFault] = FAULTS,
     crowds: Sequence[Crowd] = CROWDS,
 ) -> Grid:
     """`duration`: of the load under faults, `crowd_duration`: of that of a crowd. Where nothing else may run, costs
@@ -57,7 +57,7 @@ def systems_grid(
     )
 
 
-def _under_faults(system: System, faults: Sequence[Fault]) -> Iterator[Cell]:
+def _under_faults(system: System, faults: Sequence[SystemFault]) -> Iterator[Cell]:
     for fault in faults:
         for tokens, options in TOKENS.items():
             if tokens == WITHOUT or (fault.with_tokens and system.takes_tokens):

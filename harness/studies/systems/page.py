@@ -27,7 +27,16 @@ from harness.campaign.document import (
 )
 from harness.campaign.grid import Grid
 from harness.campaign.study import Played
-from harness.studies.systems.settle import NEEDS, Choice, Row, Share, Spread, choose, ends, figures_of
+from harness.studies.systems.settle import (
+    NEEDS,
+    Recommendation,
+    RunShare,
+    RunSpread,
+    SystemRow,
+    choose,
+    ends,
+    figures_of,
+)
 from harness.studies.systems.table import FAULTS, TOKENS, TTL_MS, WITH, WITHOUT, Kind
 
 INTRODUCTION: Final = (
@@ -54,7 +63,7 @@ UNITS: Final = {"data": "of runs lost data", "available": "served"}
 """What the shares behind a recommendation count, by need."""
 
 
-def document_of(played: Played, rows: Sequence[Row]) -> StudyDocument:
+def document_of(played: Played, rows: Sequence[SystemRow]) -> StudyDocument:
     grid, shown = played.campaign.grid, [row for row in rows if row.runs]
     return played.document(
         [
@@ -80,7 +89,7 @@ def document_of(played: Played, rows: Sequence[Row]) -> StudyDocument:
     )
 
 
-def headline(rows: Sequence[Row]) -> str:
+def headline(rows: Sequence[SystemRow]) -> str:
     """What the runs say of safety, in a few sentences."""
     shown = [row for row in rows if row.exclusive.rate.runs]
     if not shown:
@@ -104,11 +113,11 @@ def _of(names: Sequence[str]) -> str:
     return listed(names) if names else "none"
 
 
-def _loses(row: Row) -> int:
+def _loses(row: SystemRow) -> int:
     return row.lost[WITHOUT].rate.events + row.lost_otherwise.rate.events
 
 
-def _tables(rows: Sequence[Row]) -> Iterator[Block]:
+def _tables(rows: Sequence[SystemRow]) -> Iterator[Block]:
     yield Heading("Safe?")
     heads = ("system", "two inside at once", "by the lock's fault", "data lost, holder paused", "the same with tokens")
     yield DataTable(
@@ -161,11 +170,11 @@ def _tables(rows: Sequence[Row]) -> Iterator[Block]:
     )
 
 
-def _name(row: Row) -> TableField:
+def _name(row: SystemRow) -> TableField:
     return TableField(row.system.name, to=f"#{row.system.name}", why=row.system.says)
 
 
-def _share(row: Row, share: Share | None, *, counts: bool = True) -> TableField:
+def _share(row: SystemRow, share: RunShare | None, *, counts: bool = True) -> TableField:
     """`0 of 5: at most 53 % of runs`; of a share of time the percentage and its interval."""
     if share is None or not share.rate.trials:
         return TableField(MISSING)
@@ -175,23 +184,23 @@ def _share(row: Row, share: Share | None, *, counts: bool = True) -> TableField:
     return TableField(text, note, to=f"#{row.system.name}", why=_from(share.cells))
 
 
-def _guarded(row: Row) -> TableField:
+def _guarded(row: SystemRow) -> TableField:
     if not row.system.takes_tokens:
         return TableField("needs none", "the lock's own transaction writes the data")
     return _share(row, row.lost[WITH])
 
 
-def _spread(row: Row, spread: Spread | None, text: _Text) -> TableField:
+def _spread(row: SystemRow, spread: RunSpread | None, text: _Text) -> TableField:
     if spread is None or spread.middle is None:
         return TableField(MISSING)
     return TableField(_said(spread, text), _range(spread, text), to=f"#{row.system.name}", why=_from(spread.cells))
 
 
-def _said(spread: Spread, text: _Text) -> str:
+def _said(spread: RunSpread, text: _Text) -> str:
     return text(spread.middle)
 
 
-def _range(spread: Spread, text: _Text) -> str:
+def _range(spread: RunSpread, text: _Text) -> str:
     return "one run" if spread.runs == 1 else f"{text(spread.low)} to {text(spread.high)}, {spread.runs} runs"
 
 
@@ -199,11 +208,11 @@ def _from(cells: Sequence[str]) -> str:
     return f"from {'; '.join(map(printable, cells))}"
 
 
-def _advice(choice: Choice) -> tuple[str, TableField | str, str]:
+def _advice(choice: Recommendation) -> tuple[str, TableField | str, str]:
     if choice.best is None:
         return choice.need.asks, "no run tells", MISSING
     row, of = choice.best, choice.need.of(choice.best)
-    text = percent if isinstance(of, Share) else TEXTS[choice.need.name]
+    text = percent if isinstance(of, RunShare) else TEXTS[choice.need.name]
     found = ends(of)
     assert found is not None
     middle, low, high = found
@@ -231,13 +240,13 @@ def _faults() -> Iterator[tuple[str, str, str, Code]]:
             yield fault.name, "", _KINDS[kind], Code(f"--nemesis {nemesis}")
 
 
-def _left_out(rows: Sequence[Row]) -> Iterator[Block]:
+def _left_out(rows: Sequence[SystemRow]) -> Iterator[Block]:
     if left := [row for row in rows if row.cannot]:
         yield Heading("What this machine could not play")
         yield Bullets([[Strong(f"{row.system.name}: "), row.cannot] for row in left])
 
 
-def _cells(grid: Grid, row: Row) -> Iterator[Block]:
+def _cells(grid: Grid, row: SystemRow) -> Iterator[Block]:
     """Where each figure comes from: a line a cell, and the command that makes its first run again."""
     yield Heading(row.system.name, 3, row.system.name)
     yield Paragraph(f"{row.system.says}.", "hint")
@@ -245,7 +254,7 @@ def _cells(grid: Grid, row: Row) -> Iterator[Block]:
     yield Folded("The cells", [DataTable(heads, [_cell(row, cell) for cell in row.lines]), *_commands(grid, row)])
 
 
-def _cell(row: Row, cell: str) -> tuple[str | Sequence[str], ...]:
+def _cell(row: SystemRow, cell: str) -> tuple[str | Sequence[str], ...]:
     lines, found = row.lines[cell], figures_of(row, cell)
     if found is None:
         return (cell, "0", *[MISSING] * 4, "")
@@ -257,11 +266,11 @@ def _cell(row: Row, cell: str) -> tuple[str | Sequence[str], ...]:
     return cell, f"{len(lines)}: {verdicts}", count(found.sections), overlaps, lost, served, runs
 
 
-def _commands(grid: Grid, row: Row) -> list[Block]:
+def _commands(grid: Grid, row: SystemRow) -> list[Block]:
     return [CommandLine(facts.command(grid, cell)) for cell in row.lines]
 
 
-def _numbers(row: Row) -> dict[str, object]:
+def _numbers(row: SystemRow) -> dict[str, object]:
     """For programs: nothing rounded."""
     shares = {"exclusive": row.exclusive, "broken": row.broken, "lost_otherwise": row.lost_otherwise}
     shares |= {f"lost {tokens}": row.lost[tokens] for tokens in TOKENS}
@@ -283,6 +292,6 @@ def _numbers(row: Row) -> dict[str, object]:
 _SPREADS: Final = ("p50_ms", "p99_ms", "dead_holder_ms", "outage_ms", "memory_mib", "disk_mib")
 
 
-def _choice(choice: Choice) -> dict[str, object]:
+def _choice(choice: Recommendation) -> dict[str, object]:
     best = choice.best and choice.best.system.name
     return {"need": choice.need.asks, "recommended": best, "alike": [row.system.name for row in choice.alike]}

@@ -31,7 +31,7 @@ from harness.studies.systems.table import (
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class RunShare:
     """A rate over runs, and the cells that these are of."""
 
     rate: Rate
@@ -39,7 +39,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class RunSpread:
     """The median of what each run showed, the lowest and the highest; None where no run showed it."""
 
     middle: float | None
@@ -50,7 +50,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SystemRow:
     """What is known of one system. `cannot`: why this machine cannot play it, empty if it can. `lines`: of its runs by
     cell, with the cells that have none yet.
 
@@ -62,18 +62,18 @@ class Row:
     system: System
     cannot: str
     lines: Mapping[str, Sequence[RunLine]]
-    exclusive: Share
-    broken: Share
-    lost: Mapping[str, Share]
-    lost_otherwise: Share
-    served: Mapping[str, Share]
-    per_second: Mapping[str, Spread]
-    p50_ms: Spread
-    p99_ms: Spread
-    dead_holder_ms: Spread
-    outage_ms: Spread
-    memory_mib: Spread
-    disk_mib: Spread
+    exclusive: RunShare
+    broken: RunShare
+    lost: Mapping[str, RunShare]
+    lost_otherwise: RunShare
+    served: Mapping[str, RunShare]
+    per_second: Mapping[str, RunSpread]
+    p50_ms: RunSpread
+    p99_ms: RunSpread
+    dead_holder_ms: RunSpread
+    outage_ms: RunSpread
+    memory_mib: RunSpread
+    disk_mib: RunSpread
 
     @property
     def runs(self) -> int:
@@ -84,7 +84,7 @@ _Pick = Callable[[Mapping[str, str]], bool]
 """Whether a cell at this place counts."""
 
 
-def settle(played: Played) -> list[Row]:
+def settle(played: Played) -> list[SystemRow]:
     """A row for each system of the grid, in the table's order."""
     grid = played.campaign.grid
     cells: dict[str, dict[str, Mapping[str, str]]] = {}
@@ -94,15 +94,15 @@ def settle(played: Played) -> list[Row]:
     return [_row(s, cells[s.name], played.lines, cannot.get(s.name, "")) for s in SYSTEMS if s.name in cells]
 
 
-def _row(system: System, at: Mapping[str, Mapping[str, str]], lines: Iterable[RunLine], cannot: str) -> Row:
+def _row(system: System, at: Mapping[str, Mapping[str, str]], lines: Iterable[RunLine], cannot: str) -> SystemRow:
     finished: dict[str, list[RunLine]] = {cell: [] for cell in at}
     for line in lines:
         if line.cell in finished and line.error is None and line.figures is not None:
             finished[line.cell].append(line)
-    of = _Of(at, finished)
+    of = _SystemRuns(at, finished)
     crowds = list(dict.fromkeys(place["crowd"] for place in at.values() if "crowd" in place))
     faults = [fault.name for fault in FAULTS if any(place.get("fault") == fault.name for place in at.values())]
-    return Row(
+    return SystemRow(
         system=system,
         cannot=cannot,
         lines=finished,
@@ -143,40 +143,40 @@ def _is(**wanted: str) -> _Pick:
 
 
 @dataclass(frozen=True, slots=True)
-class _Of:
+class _SystemRuns:
     """The runs of one system. `at`: the place of each cell."""
 
     at: Mapping[str, Mapping[str, str]]
     lines: Mapping[str, Sequence[RunLine]]
 
-    def share(self, pick: _Pick, counts: Callable[[Figures], Count], *, unknown: bool = False) -> Share:
+    def share(self, pick: _Pick, counts: Callable[[Figures], Count], *, unknown: bool = False) -> RunShare:
         """`unknown`: a run whose verdict is unknown counts, too."""
         cells = self._cells(pick)
         lines = chain.from_iterable(self.lines[cell] for cell in cells)
         counted = (line.figures for line in lines if line.figures and (unknown or line.verdict != "unknown"))
-        return Share(rate_of(map(counts, counted)), cells)
+        return RunShare(rate_of(map(counts, counted)), cells)
 
-    def spread(self, pick: _Pick, number: Callable[[Figures], float | None]) -> Spread:
+    def spread(self, pick: _Pick, number: Callable[[Figures], float | None]) -> RunSpread:
         """Of a number that each run has."""
         return self._spread(pick, lambda figures: [number(figures)])
 
-    def spread_of_all(self, pick: _Pick, numbers: Callable[[Figures], Sequence[float]]) -> Spread:
+    def spread_of_all(self, pick: _Pick, numbers: Callable[[Figures], Sequence[float]]) -> RunSpread:
         """Of the median of several that each run has."""
         return self._spread(pick, lambda figures: [median(numbers(figures))] if numbers(figures) else [])
 
-    def _spread(self, pick: _Pick, numbers: Callable[[Figures], Iterable[float | None]]) -> Spread:
+    def _spread(self, pick: _Pick, numbers: Callable[[Figures], Iterable[float | None]]) -> RunSpread:
         cells = self._cells(pick)
         figures = [line.figures for cell in cells for line in self.lines[cell] if line.figures]
         known = [each for one in figures for each in numbers(one) if each is not None]
         if not known:
-            return Spread(None, None, None, 0, cells)
-        return Spread(median(known), min(known), max(known), len(known), cells)
+            return RunSpread(None, None, None, 0, cells)
+        return RunSpread(median(known), min(known), max(known), len(known), cells)
 
     def _cells(self, pick: _Pick) -> tuple[str, ...]:
         return tuple(cell for cell, at in self.at.items() if pick(at))
 
 
-def figures_of(row: Row, cell: str) -> Figures | None:
+def figures_of(row: SystemRow, cell: str) -> Figures | None:
     """Of all runs of a cell together; None without any."""
     found = [line.figures for line in row.lines[cell] if line.figures]
     return add_up(Figures, found) if found else None
@@ -189,31 +189,31 @@ class Need:
 
     name: str
     asks: str
-    of: Callable[[Row], Spread | Share]
+    of: Callable[[SystemRow], RunSpread | RunShare]
     is_least: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Recommendation:
     """The recommendation for a need: the best system, and those that the runs cannot tell from it: their intervals
     overlap, or one of the two has no interval, because it is of one run. None where no system has a number."""
 
     need: Need
-    best: Row | None
-    alike: tuple[Row, ...]
+    best: SystemRow | None
+    alike: tuple[SystemRow, ...]
 
 
-def ends(of: Spread | Share) -> tuple[float, float, float] | None:
+def ends(of: RunSpread | RunShare) -> tuple[float, float, float] | None:
     """The number, and the ends of its interval: of a rate the 95 % interval, of others the lowest and the highest run,
     which of one run may be anywhere. None without a run."""
-    if isinstance(of, Share):
+    if isinstance(of, RunShare):
         return None if of.rate.share is None else (of.rate.share, of.rate.low, of.rate.high)
     if of.middle is None or of.low is None or of.high is None:
         return None
     return (of.middle, of.low, of.high) if of.runs > 1 else (of.middle, -inf, inf)
 
 
-def choose(need: Need, rows: Sequence[Row]) -> Choice:
+def choose(need: Need, rows: Sequence[SystemRow]) -> Recommendation:
     """Only systems whose lock is never to blame are recommended."""
     found = {
         row.system.name: (row, known)
@@ -221,18 +221,18 @@ def choose(need: Need, rows: Sequence[Row]) -> Choice:
         if not row.broken.rate.events and (known := ends(need.of(row))) is not None
     }
     if not found:
-        return Choice(need, None, ())
+        return Recommendation(need, None, ())
     sign = 1 if need.is_least else -1
     best, (_, low, high) = min(found.values(), key=lambda one: (sign * one[1][0], one[1][2] - one[1][1]))
     alike = (row for row, (_, a, b) in found.values() if row is not best and a <= high and low <= b)
-    return Choice(need, best, tuple(alike))
+    return Recommendation(need, best, tuple(alike))
 
 
-def _grants(crowd: Crowd) -> Callable[[Row], Spread]:
+def _grants(crowd: Crowd) -> Callable[[SystemRow], RunSpread]:
     return lambda row: row.per_second.get(crowd.name, _NOTHING)
 
 
-_NOTHING: Final = Spread(None, None, None, 0, ())
+_NOTHING: Final = RunSpread(None, None, None, 0, ())
 BUSY: Final = Crowd(16, 1)
 MANY: Final = Crowd(16, 16)
 NEEDS: Final = (

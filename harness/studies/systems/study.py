@@ -11,11 +11,11 @@ from harness.campaign.grid import Grid
 from harness.campaign.study import Study
 from harness.studies.systems.grid import systems_grid
 from harness.studies.systems.page import document_of, headline
-from harness.studies.systems.settle import Row, settle
+from harness.studies.systems.settle import SystemRow, settle
 from harness.studies.systems.table import CROWDS
 
 
-def study_of(grid: Grid) -> Study[Sequence[Row]]:
+def study_of(grid: Grid) -> Study[Sequence[SystemRow]]:
     """A system that this machine cannot play is left out, and listed with its reason."""
     return Study(
         grid=grid,
@@ -28,7 +28,7 @@ def study_of(grid: Grid) -> Study[Sequence[Row]]:
     )
 
 
-def tell(rows: Sequence[Row], out: Console) -> None:
+def tell(rows: Sequence[SystemRow], out: Console) -> None:
     out.print(headline(rows))
 
 

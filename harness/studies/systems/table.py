@@ -81,7 +81,7 @@ LED: Final = "server killed"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class SystemFault:
     """`says`: what it is, for people. `nemesis`: of `fencepost test`; `instead`: another one for some kinds of system.
     `with_tokens`: whether it is also played with fencing tokens."""
 
@@ -96,21 +96,23 @@ class Fault:
 
 
 FAULTS: Final = (
-    Fault(NO_FAULT, "nothing goes wrong", "none"),
-    Fault(
+    SystemFault(NO_FAULT, "nothing goes wrong", "none"),
+    SystemFault(
         "partition",
         "links between clients and servers are cut, and members of a group from each other",
         "partition:interval=2s,duration=1s",
         {"group": "partition:interval=2s,duration=1s+members:interval=4s,duration=2s"},
     ),
-    Fault(
+    SystemFault(
         PAUSED,
         "a client that is inside is stopped for one and a half TTLs, and then goes on",
         "pause:targets=inside,interval=2s,duration=1.5ttl",
         with_tokens=True,
     ),
-    Fault(KILLED, "clients are killed, and started again", "crash:targets=clients,interval=1s,restart-delay=300ms"),
-    Fault(
+    SystemFault(
+        KILLED, "clients are killed, and started again", "crash:targets=clients,interval=1s,restart-delay=300ms"
+    ),
+    SystemFault(
         LED,
         "the leader, the primary or the only server is killed (of independent servers any one), and is back after 4 s",
         "crash:targets=one,restart-delay=4s,interval=8s",
