@@ -117,29 +117,28 @@ def patience_ns(run: Recorded) -> int:
     return -(-lease_ns // SECOND_NS) * SECOND_NS + SECOND_NS
 
 
-def _vain(run: Recorded, ledger: Ledger, links: Links) -> Iterator[_Vain]:
+def _vain(run: Recorded, ledger: Ledger, links: Links) -> list[_Vain]:
     """The longest one of each wait."""
     patience, asleep_ns = patience_ns(run), _asleep_ns(run)
     every = list(all_waits(run, links, asleep_ns))
     waits = [wait for wait in every if wait.until_ns - wait.since_ns >= patience]
     names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in every)}
-    dead, overslept = dead_entries(run, ledger), list[_Vain]()
+    dead, vain, overslept = dead_entries(run, ledger), list[_Vain](), list[_Vain]()
     for wait in every:
+        client, is_long = links.of(wait.client), wait.until_ns - wait.since_ns >= patience
+        asleep = list(silences(run, wait, client, wait.since_ns, wait.until_ns, asleep_ns, _LISTEN))
+        if not is_long and not asleep:
+            continue
         free = free_times(run, names[wait.key], wait.key, wait.since_ns, wait.until_ns)
-        way, client = in_the_way(run, wait, waits), links.of(wait.client)
+        way = in_the_way(run, wait, waits)
         calm = [stretch for since, until in free for stretch in between(way, since, until)]
         found = [one for since, until in calm for one in _in_vain(run, wait, client, since, until, dead[wait.key])]
-        slept = [] if found else list(_overslept(run, wait, client, calm, asleep_ns))
-        for some, kept in ((found, None), (slept, overslept)):
-            if some:
-                longest = max(some, key=lambda one: one.length_ns)
-                longest = longest._replace(freed=_freed(ledger, names[wait.key], longest.since_ns))
-                if kept is None:
-                    yield longest
-                else:
-                    kept.append(longest)
-    if len(overslept) >= LEAST_OVERSLEPT:
-        yield from overslept
+        slept = [] if found else list(_overslept(run, wait, calm, asleep))
+        if found or slept:
+            longest = max(found or slept, key=lambda one: one.length_ns)
+            longest = longest._replace(freed=_freed(ledger, names[wait.key], longest.since_ns))
+            (vain if found else overslept).append(longest)
+    return vain + (overslept if len(overslept) >= LEAST_OVERSLEPT else [])
 
 
 def _asleep_ns(run: Recorded) -> int:
@@ -148,11 +147,9 @@ def _asleep_ns(run: Recorded) -> int:
 
 
 def _overslept(
-    run: Recorded, wait: Wait, client: Activity, calm: Sequence[tuple[int, int]], asleep_ns: int
+    run: Recorded, wait: Wait, calm: Sequence[tuple[int, int]], asleep: Sequence[tuple[int, int]]
 ) -> Iterator[_Vain]:
-    for began, done in silences(run, wait, client, wait.since_ns, wait.until_ns, asleep_ns):
-        if client.last_sent(wait.since_ns, began) not in _LISTEN:
-            continue
+    for began, done in asleep:
         for since, until in calm:
             since, until = max(since, began), min(until, done)
             if ran_ns(run, wait.client, since, until) >= SLACK_MS * 1_000_000:
@@ -178,15 +175,23 @@ def _in_vain(
 
 
 def silences(
-    run: Recorded, call: Wait, client: Activity, since_ns: int, until_ns: int, least_ns: int
+    run: Recorded,
+    call: Wait,
+    client: Activity,
+    since_ns: int,
+    until_ns: int,
+    least_ns: int,
+    after: Sequence[str] | None = None,
 ) -> Iterator[tuple[int, int]]:
     """The times between the two, within a call, in which its client said nothing and heard nothing for that long,
-    although it ran and had nothing on its way."""
+    although it ran and had nothing on its way. `after`: what it must have sent last, if that matters."""
     moments = client.moments_ns
     inner = moments[(moments > since_ns) & (moments < until_ns)]
     edges = np.concatenate([[since_ns], inner, [until_ns]])
     for place in np.flatnonzero(np.diff(edges) >= least_ns).tolist():
         began, done = int(edges[place]), int(edges[place + 1])
+        if after is not None and client.last_sent(since_ns, began) not in after:
+            continue
         if ran_ns(run, call.client, began, done) >= least_ns and not client.is_stuck(call.since_ns, began):
             yield began, done
 

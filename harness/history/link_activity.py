@@ -51,11 +51,17 @@ class Activity:
         errors = rows["reply"].str.startswith(ERROR_REPLY).fillna(value=False)
         return int((within & ~errors).sum())
 
+    @cached_property
+    def _commands(self) -> list[str]:
+        """In the order of `sent_ns`."""
+        times = self.requests["from_client_ns"].to_numpy(np.int64)
+        order = np.argsort(times, kind="stable")
+        return list(self.requests["command"].to_numpy()[order[times[order] >= 0]])
+
     def last_sent(self, since_ns: int, by_ns: int) -> str | None:
         """The command that it sent last in this time; None if it sent none."""
-        rows = self.requests
-        own = rows[((rows["from_client_ns"] >= since_ns) & (rows["from_client_ns"] <= by_ns)).to_numpy(bool)]
-        return None if own.empty else str(own["command"].to_numpy()[own["from_client_ns"].to_numpy().argmax()])
+        place = int(np.searchsorted(self.sent_ns, by_ns, "right")) - 1
+        return self._commands[place] if place >= 0 and self.sent_ns[place] >= since_ns else None
 
     def keys(self, since_ns: int) -> set[str]:
         """The keys of the requests that it sent from then on, as the nodes call them."""
