@@ -683,3 +683,16 @@ def test_of_an_unread_value_nothing_may_be_left_to_look_at() -> None:
         history.seen(node, "set", 30.5, "c2-1", since=28.5, ttl=100)
     figures = check(history.sets("c1", "c1-1").sets("c2", "c2-1").recorded()).figures
     assert figures is not None
+
+
+def test_whose_place_of_a_semaphore_it_was_is_not_known_if_several_tasks_of_a_client_ask() -> None:
+    def deleted(**config: Any) -> History:
+        history = History(**config).watch(*NODES)
+        history.section("c1@1", 10, 50, asked=5, deadline=105).sets("c1@1", "v1")
+        for node in NODES:
+            history.seen(node, "set", 8, "v1", since=6, ttl=100).seen(node, "deleted", 20)
+        return history
+
+    cause, _ = unfounded(deleted(workload="semaphore", permits=2)) or ("", 0)
+    assert cause == "deleted"
+    assert judged(deleted(workload="semaphore", permits=2, tasks=2)).figures.unfounded is None
