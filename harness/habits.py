@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from cluster.registry import servers
 from harness.config import DRAWN_HABITS, HABITS, NO_HABITS, RunConfig
-from nemesis.random_draws import between, one_of
+from nemesis.random_draws import below, between, one_of
 from nemesis.spec import names_a_mix
-from workloads.registry import opened_by_client
+from workloads.registry import opened_by_client, tasks_can_share
 
 _ODD_TTLS_MS: Final = (700, 1_300, 1_500, 2_300)
 _LEAST_TTLS: Final = 12
@@ -26,6 +26,18 @@ _SOME: Final = 0.03
 """Of the sections: more would leave no time for the others."""
 _LEAST_TIMEOUTS: Final = 4
 """How many times the longest wait for one node fits into a TTL."""
+_FEWEST_TASKS, _MOST_TASKS = 2, 4
+_MOST_USERS: Final = 24
+"""Tasks of all clients together: more would starve each other on two cores."""
+
+
+def _tasks(rng: Random, config: RunConfig) -> Mapping[str, Any]:
+    """Two to four tasks of a client process share its lock object. There are fewer clients then, so that about as many
+    users compete as without tasks."""
+    if config.clients * _FEWEST_TASKS > _MOST_USERS or not tasks_can_share(config.lock, config.lock_command):
+        return {}
+    tasks = _FEWEST_TASKS + below(rng, _MOST_TASKS - _FEWEST_TASKS + 1)
+    return {"tasks": tasks, "clients": -(-config.clients // tasks)}
 
 
 def _odd_ttl(rng: Random, config: RunConfig) -> Mapping[str, Any]:
@@ -66,6 +78,7 @@ def _reopen(rng: Random, config: RunConfig) -> Mapping[str, Any]:
 
 
 _DRAWS: Final[Mapping[str, Callable[[Random, RunConfig], Mapping[str, Any]]]] = {
+    "tasks": _tasks,
     "odd-ttl": _odd_ttl,
     "kept-data": _kept_data,
     "shared-prefix": _shared_prefix,
@@ -100,10 +113,15 @@ def with_habits(config: RunConfig, given: Collection[str] = ()) -> RunConfig:
 
 
 def _open(config: RunConfig, options: Mapping[str, Any], given: Collection[str]) -> Mapping[str, Any]:
-    """Those of the options that the user left open."""
+    """Those of the options that the user left open. The number of clients goes with that of their tasks."""
     usual = type(config)(seed=0)
-    return {
+    left_open = {
         name: value
         for name, value in options.items()
         if name not in given and getattr(config, name) == getattr(usual, name)
     }
+    if "tasks" in left_open:
+        left_open["tasks"] = min(left_open["tasks"], _MOST_USERS // left_open.get("clients", config.clients))
+    elif "tasks" in options:
+        return {}
+    return left_open

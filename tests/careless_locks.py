@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from workloads.base import Lease, LockSettings, NodeAddress
@@ -16,6 +17,26 @@ return 1"""
 FREE_ALL = b"""\
 for _, key in ipairs(redis.call("keys","k*")) do redis.call("del",key) end
 return 1"""
+
+
+class OwnedByTheProcess(Redlock):
+    """`tasks`: what one task of a client holds, its other tasks hold, too."""
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        super().__init__(nodes, settings)
+        self._held: dict[str, Lease] = {}
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        old = self._held.get(key)
+        if old is not None and old.deadline_ns is not None and time.monotonic_ns() < old.deadline_ns:
+            return Lease(key, old.value, deadline_ns=old.deadline_ns)
+        if (lease := super().acquire(key, ttl_ms)) is not None:
+            self._held[key] = lease
+        return lease
+
+    def release(self, lease: Lease) -> bool:
+        self._held.pop(lease.key, None)
+        return super().release(lease)
 
 
 class CountsInSeconds(Redlock):

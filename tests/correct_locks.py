@@ -101,6 +101,7 @@ class ComesBack(Redlock):
     that it had, a few times in a row, so that others get their turn. Only a release that every node has answered is
     followed by the same value: no request with it is still on its way."""
 
+    SHARED_BY_TASKS = False
     LINGERS_MS: Final = 100
     IN_A_ROW: Final = 3
 

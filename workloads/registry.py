@@ -118,6 +118,18 @@ def opened_by_client(lock: str, lock_command: str | None) -> object | None:
         return None
 
 
+def tasks_can_share(lock: str, lock_command: str | None) -> bool:
+    """Whether several tasks of a client may share the lock object, as far as the lock says so: a Python class by
+    `SHARED_BY_TASKS`, a foreign lock by its manifest. A program that is given as a command says nothing."""
+    try:
+        manifest = manifest_of(lock, lock_command)
+    except UsageError:
+        return False
+    if manifest is not None:
+        return manifest.tasks != 1
+    return getattr(opened_by_client(lock, lock_command), "SHARED_BY_TASKS", False) is True
+
+
 def check_lock(lock: str, lock_command: str | None) -> None:
     """Raise UsageError if `open_lock` cannot open this lock on this machine. Starts nothing."""
     if lock_command is not None:

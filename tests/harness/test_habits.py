@@ -27,6 +27,7 @@ def had(config: RunConfig) -> set[str]:
 
 def test_every_habit_comes_with_some_seeds_and_not_with_others() -> None:
     shares = {name: sum(name in had(run(seed=seed)) for seed in range(100)) for name in HABITS}
+    assert 15 < shares.pop("reopen") < 35, "half of the half that has one task"
     assert {name: share for name, share in shares.items() if not 30 < share < 70} == {}
 
 
@@ -96,19 +97,45 @@ def test_keys_that_share_a_prefix_are_told_apart_and_begin_with_each_other() -> 
     assert all(name.startswith("k1") for name in names)
 
 
+def test_several_tasks_come_with_fewer_clients_so_that_about_as_many_users_compete() -> None:
+    drawn = {(config.tasks, config.clients) for config in (run("--habits", "tasks", seed=seed) for seed in range(30))}
+    assert drawn == {(2, 5), (3, 4), (4, 3)}
+
+
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [(["--clients", "2"], 4), (["--clients", "8"], 3), (["--clients", "10"], 2), (["--clients", "12"], 2)],
+)
+def test_clients_that_the_user_counted_stay_and_have_no_more_tasks_than_two_cores_bear(
+    words: list[str], most: int
+) -> None:
+    drawn = [run("--habits", "tasks", *words, seed=seed) for seed in range(30)]
+    assert {config.clients for config in drawn} == {int(words[1])}
+    assert {config.tasks for config in drawn} == set(range(2, most + 1))
+
+
+def test_a_program_that_is_given_as_a_command_has_one_task_because_it_says_nothing_of_several() -> None:
+    words = ["--nemesis", "standard", "--lock-command", "cat", "--habits", "drawn"]
+    assert {parse_run([*words, "--seed", str(seed)]).tasks for seed in range(20)} == {1}
+
+
 EVERY = "+".join(HABITS)
 
 
 @pytest.mark.parametrize(
     ("lock", "words", "missing"),
     [
-        ("redlock", [], set()),
-        ("tests.careless_locks:CountsInSeconds", [], set()),
+        ("redlock", ["--tasks", "1"], set()),
+        ("redlock", [], {"reopen"}),
+        ("tests.careless_locks:CountsInSeconds", [], {"reopen"}),
         ("redlock-ng", [], {"forget", "reopen"}),
-        ("redlock-reentrant", [], {"forget"}),
-        ("redlock", ["--reenter", "1"], {"forget"}),
-        ("redlock", ["--tasks", "2"], {"reopen"}),
-        ("redlock-renewing", ["--renewal", "100ms"], {"forget", "overstay"}),
+        ("redlock-reentrant", [], {"forget", "reopen"}),
+        ("redlock", ["--reenter", "1"], {"forget", "reopen"}),
+        ("redlock-renewing", ["--renewal", "100ms"], {"forget", "overstay", "reopen"}),
+        ("redlock", ["--clients", "13"], {"tasks"}),
+        ("no-op", [], {"tasks"}),
+        ("tests.correct_locks:ComesBack", [], {"tasks"}),
+        ("postgres-advisory", ["--tasks", "1"], {"tasks", "forget", "reopen"}),
     ],
 )
 def test_what_a_lock_or_the_load_cannot_do_is_not_had(lock: str, words: list[str], missing: set[str]) -> None:

@@ -52,6 +52,7 @@ class Redlock:
     Several threads may share one object; each is an owner of its own.
     """
 
+    SHARED_BY_TASKS: ClassVar[bool] = True
     ROUNDS: ClassVar[int] = 3
     WIRE: ClassVar[type[Connection]] = Connection
 
