@@ -334,11 +334,13 @@ class Turn(NamedTuple):
 
 class Deck(NamedTuple):
     """Specs of one nemesis each (`partition:kind=hold`): all of them are played once, in random order, before any comes
-    again; during its `turn`, or all the time. `pace`: how many faults come in the interval of the mix."""
+    again; during its `turn`, or all the time. `pace`: how many faults come in the interval of the mix. `early`: so many
+    specs, from the first one on, are played before the others the first time, because a short run needs them most."""
 
     specs: tuple[str, ...]
     turn: Turn | None = None
     pace: float = 1
+    early: int = 0
 
 
 class Mix(Protocol):

@@ -28,6 +28,8 @@ from nemesis.random_draws import below, between, jittered, some, weighted
 
 CATCH_WITHIN_S = 1.0
 """How long to wait for a client at the step that the pause is aimed at."""
+MORE_WITHIN_S = 0.25
+"""How long to wait for further clients when one was caught."""
 LOOK_EVERY_S = 0.000_5
 SEEN_WITHIN_S = 0.3
 
@@ -53,7 +55,9 @@ DEFAULT_DURATION = DurationRange(Duration(1.2, in_ttls=True), Duration(2.5, in_t
 class Pause(TargetFields, frozen=True):
     """One pause: of `nodes`, or of `clients`, or, with `inside`, `acquiring` or `at`, of whichever one of `clients` is
     there at that very moment, tried in their order from the one at `first` on. `held-by-majority`: of one of them that
-    acquires, as soon as a majority of the nodes holds its value, before it is told."""
+    acquires, as soon as a majority of the nodes holds its value, before it is told. `most`: how many clients are caught
+    at most, each at its own moment; unset: one. A step takes several requests, and one client is stopped at one of
+    them."""
 
     inside: bool = False
     acquiring: bool = False
@@ -61,6 +65,7 @@ class Pause(TargetFields, frozen=True):
     clients: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     at: Literal["extending", "releasing", "held-by-majority"] | msgspec.UnsetType = msgspec.UNSET
+    most: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def targets(self) -> Targets:
@@ -91,6 +96,8 @@ class Pause(TargetFields, frozen=True):
                 return "pause a client inside a section"
             case _ if self.at == "held-by-majority":
                 return "pause a client before it learns that a majority holds its value"
+            case step if self.most is not msgspec.UNSET and self.most > 1:
+                return f"pause up to {self.most} clients that are {step}"
             case step:
                 return f"pause a client that is {step}"
 
@@ -101,7 +108,8 @@ class Pause(TargetFields, frozen=True):
             candidates = [world.clients[name] for name in order]
             if self.at == "held-by-majority":
                 return stop_untold(world, owner, candidates, CATCH_WITHIN_S)
-            return Impact(paused_clients=_catch(candidates, self.aimed_at))
+            most = 1 if self.most is msgspec.UNSET else self.most
+            return Impact(paused_clients=_catch(candidates, self.aimed_at, most))
         clients = tuple(name for name in self.clients if _can_be_paused(world.clients[name]))
         for name in clients:
             world.clients[name].pause()
@@ -166,26 +174,44 @@ def _can_be_paused(client: Client) -> bool:
     return client.is_alive() and not client.is_paused()
 
 
-def _catch(clients: Sequence[Client], step: Step) -> tuple[str, ...]:
-    """Stop one client that is where it was to be caught, in the order of preference. A client that slipped out before
-    the signal hit it runs on, and the next one is tried. Empty if none was caught in time."""
+def _catch(clients: Sequence[Client], step: Step, most: int) -> tuple[str, ...]:
+    """Stop up to `most` clients that are where they were to be caught, in the order of preference. A client that
+    slipped out before the signal hit it runs on, and the next one is tried. Empty if none was caught in time."""
     deadline = time.monotonic() + CATCH_WITHIN_S
-    while True:
-        for client in clients:
-            if not client.is_at(step) or not _can_be_paused(client):
-                continue
-            caught = False
-            try:
-                client.pause()
-                caught = client.is_at(step) and client.is_paused()
-            finally:
-                if not caught:
-                    client.resume()
-            if caught:
-                return (client.name,)
-        if time.monotonic() > deadline:
-            return ()
-        time.sleep(LOOK_EVERY_S)
+    caught: list[Client] = []
+    try:
+        while True:
+            for client in clients:
+                if _stopped_at(client, step):
+                    caught.append(client)
+                    deadline = min(deadline, time.monotonic() + MORE_WITHIN_S)
+                if len(caught) == most:
+                    return tuple(client.name for client in caught)
+            if time.monotonic() > deadline:
+                return tuple(client.name for client in caught)
+            time.sleep(LOOK_EVERY_S)
+    except BaseException:
+        do_all(client.resume for client in caught)
+        raise
+
+
+def _stopped_at(client: Client, step: Step) -> bool:
+    """Stop the client if it is there now, and if it ran until now."""
+    if not client.is_at(step) or not _can_be_paused(client):
+        return False
+    caught = False
+    try:
+        client.pause()
+        caught = client.is_at(step) and client.is_paused()
+    finally:
+        if not caught:
+            client.resume()
+    return caught
+
+
+def _most(rng: Random, clients: Sequence[str]) -> int:
+    """From one to a third of the clients."""
+    return 1 + below(rng, max(1, len(clients) // 3))
 
 
 class _PauseNemesis:
@@ -193,7 +219,7 @@ class _PauseNemesis:
     help = (
         "SIGSTOP and SIGCONT: interval=3s, duration=2s (default 1.2 to 2.5 TTL), "
         "targets=mixed|inside|acquiring|held-by-majority|extending|releasing|clients|one-node|nodes|n4,n5 (inside to "
-        "releasing: a client that is there at that moment; held-by-majority: that has the lock and is not told yet)"
+        "releasing: clients that are there at that moment; held-by-majority: that has the lock and is not told yet)"
     )
     options = PauseOptions
     faults = Pause
@@ -210,8 +236,7 @@ class _PauseNemesis:
             return Pause(nodes=options.targets.of(topology.nodes)), duration_ms
         match mixture if options.targets == "mixed" else options.targets:
             case "clients":
-                count = 1 + below(rng, max(1, len(clients) // 3))
-                return Pause(clients=some(rng, clients, count)), duration_ms
+                return Pause(clients=some(rng, clients, _most(rng, clients))), duration_ms
             case "nodes":
                 count = 1 + below(rng, max(1, spare(topology)))
                 return Pause(nodes=some(rng, topology.nodes, count)), duration_ms
@@ -220,9 +245,11 @@ class _PauseNemesis:
             case "inside":
                 return Pause(inside=True, first=below(rng, len(clients)), clients=clients), duration_ms
             case "acquiring":
-                return Pause(acquiring=True, first=below(rng, len(clients)), clients=clients), duration_ms
+                first, most = below(rng, len(clients)), _most(rng, clients)
+                return Pause(acquiring=True, first=first, most=most, clients=clients), duration_ms
             case "extending" | "releasing" as at:
-                return Pause(at=at, first=below(rng, len(clients)), clients=clients), duration_ms
+                first, most = below(rng, len(clients)), _most(rng, clients)
+                return Pause(at=at, first=first, most=most, clients=clients), duration_ms
             case _:
                 return Pause(at="held-by-majority", first=below(rng, len(clients)), clients=clients), duration_ms
 

@@ -168,12 +168,15 @@ def _place(number: int, card: _Card, turn: Turn | None, at_ms: int, free_ms: int
 
 
 def _hands(lane: Lane, seed: int, topology: Topology, latest_ms: int) -> Iterator[list[_Card]]:
-    """The whole deck in random order, again and again."""
+    """The whole deck in random order, again and again; the first time those that are early come first."""
     interval_ms = max(lane.interval.ms(topology.ttl_ms), SHORTEST_INTERVAL_MS)
     index = count()
     for round_number in count():
         hand = []
-        for chosen in shuffled(Random(f"{seed}:{lane.name}:deck {round_number}"), lane.deck):
+        order = shuffled(Random(f"{seed}:{lane.name}:deck {round_number}"), lane.deck)
+        if round_number == 0:
+            order.sort(key=lambda chosen: not chosen.is_early)
+        for chosen in order:
             first = (number := next(index)) == 0
             rng = Random(f"{seed}:{lane.name}:{number}")
             pause_ms = round(between(rng, 0.2, 1.0) * min(1_000, interval_ms)) if first else jittered(rng, interval_ms)

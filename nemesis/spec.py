@@ -28,10 +28,11 @@ MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """One nemesis and its options."""
+    """One nemesis and its options. `is_early`: it is played before others of its deck the first time."""
 
     nemesis: Nemesis
     options: msgspec.Struct
+    is_early: bool = False
 
     @property
     def interval(self) -> Duration:
@@ -107,7 +108,10 @@ def _lanes_of_mix(mix: Mix, options: msgspec.Struct) -> list[Lane]:
     return [
         Lane(
             f"{mix.name}:{name}",
-            tuple(parse_spec(text).chosen[0] for text in deck.specs),
+            tuple(
+                dataclasses.replace(parse_spec(text).chosen[0], is_early=number < deck.early)
+                for number, text in enumerate(deck.specs)
+            ),
             dataclasses.replace(interval, amount=interval.amount / deck.pace),
             deck.turn,
         )

@@ -1,8 +1,9 @@
 """The standard faults: what every class of fault does to a lock, several of them in force at once.
 
 Which moments break a lock is not known beforehand, so the classes are complete, and every one of them comes early in a
-run. Only stopped clients are aimed at a step of the lock, because few are hit inside a short one otherwise. A fault
-that is rare in a plain `partition` or `latency`, because it needs one kind, one direction and few links at once, has a
+run. A client that is stopped while it releases, and one that is killed wherever it is (in a queue, or as a reader),
+come first. Only stopped clients are aimed at a step of the lock, because few are hit inside a short one otherwise. A
+fault that is rare in a plain `partition` or `latency`, because it needs one kind, one direction and few links at once, has a
 row of its own here.
 
 Storms, flurries and still times take turns. In a storm three lanes play in parallel. A lock that no client can acquire
@@ -75,16 +76,18 @@ LANES: Final[Mapping[str, Deck]] = {
     ),
     "processes": Deck(
         (
-            *AIMED,
+            "pause:targets=releasing",
+            "crash:targets=clients",
+            *(spec for spec in AIMED if spec != "pause:targets=releasing"),
             "pause:targets=nodes,duration=1.2ttl",
             "crash:targets=one",
             "crash:targets=minority",
             "crash:targets=majority",
-            "crash:targets=clients",
             "errors:duration=1.2ttl",
             "errors:duration=0.7ttl,targets=majority",
         ),
         STORM,
+        early=2,
     ),
     "flickers": Deck(
         (
@@ -120,6 +123,7 @@ LANES: Final[Mapping[str, Deck]] = {
     ),
     "still": Deck(
         (
+            "crash:targets=clients,restart-delay=5ttl",
             "partition:duration=6ttl,kind=drop,direction=both,shape=one-node",
             "partition:duration=8ttl,kind=drop,direction=both,shape=minority",
             "partition:duration=6ttl,kind=drop,direction=from-node,shape=one-node",
@@ -129,11 +133,11 @@ LANES: Final[Mapping[str, Deck]] = {
             "pause:targets=clients,duration=6ttl",
             "crash:targets=one,restart-delay=5ttl",
             "crash:targets=one",
-            "crash:targets=clients,restart-delay=5ttl",
             "errors:duration=6ttl,targets=minority",
             "errors:duration=6ttl,targets=majority",
         ),
         STILL,
+        early=1,
     ),
 }
 

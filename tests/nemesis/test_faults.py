@@ -331,6 +331,43 @@ def test_a_client_that_slipped_out_before_the_signal_runs_on_and_another_is_caug
     assert fake.calls == ["c2.pause", "c2.resume", "c3.pause"]
 
 
+@pytest.mark.parametrize(("most", "caught"), [(1, ("c2",)), (2, ("c2", "c3")), (3, ("c2", "c3", "c1"))])
+def test_several_clients_are_caught_each_at_its_own_moment(fake: FakeWorld, most: int, caught: tuple[str, ...]) -> None:
+    later = looks(*[False] * 5, True)
+    fake.clients["c1"].extending = lambda: next(later)
+    fake.clients["c2"].extending = fake.clients["c3"].extending = lambda: True
+    fault = Pause(at="extending", first=1, most=most, clients=("c1", "c2", "c3"))
+    impact = fault.inject(fake.world, "f1")
+    assert impact.paused_clients == caught
+    assert fault.probe(fake.world, impact).holds
+    assert fault.heal(fake.world, "f1", impact).holds
+    assert not any(client.paused for client in fake.clients.values())
+
+
+def test_a_second_client_that_does_not_come_is_not_waited_for_as_long_as_the_first(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pause, "CATCH_WITHIN_S", 60)
+    monkeypatch.setattr(pause, "MORE_WITHIN_S", 0.02)
+    fake.clients["c2"].extending = lambda: True
+    fault = Pause(at="extending", most=2, clients=("c1", "c2", "c3"))
+    assert fault.inject(fake.world, "f1").paused_clients == ("c2",)
+
+
+def test_when_one_cannot_be_stopped_those_that_were_caught_run_on(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resist() -> None:
+        raise OSError("no such process")
+
+    for name in ("c1", "c2"):
+        fake.clients[name].extending = lambda: True
+    monkeypatch.setattr(fake.clients["c2"], "pause", resist)
+    with pytest.raises(OSError, match="no such process"):
+        Pause(at="extending", most=2, clients=("c1", "c2", "c3")).inject(fake.world, "f1")
+    assert not fake.clients["c1"].paused
+
+
 def test_somebody_who_gets_inside_later_is_waited_for(fake: FakeWorld) -> None:
     later = looks(*[False] * 5, True)
     fake.clients["c1"].inside = lambda: next(later)

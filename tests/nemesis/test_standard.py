@@ -14,6 +14,7 @@ from cluster.servers import redis
 from fencepost.errors import UsageError
 from fencepost.units import Duration
 from nemesis.base import FaultClass, HasClass, Topology, Turn
+from nemesis.crash import Crash
 from nemesis.node_down import LONGEST_LEASE, NodeDown
 from nemesis.partition import Partition
 from nemesis.partition_shapes import SHAPES
@@ -70,7 +71,7 @@ def test_no_node_comes_back_before_the_longest_lease_that_it_granted_is_over(
     killed = 0
     for spec in ("standard", "standard:aim=no"):
         fitted = for_cluster(parse_spec(spec), redis.SERVER, of)
-        for seed in range(20):
+        for seed in range(40):
             for planned in draw_schedule(fitted, seed, of, 60_000).faults:
                 fault = decode_fault(planned)
                 if isinstance(fault, NodeDown) and fault.nodes:
@@ -107,6 +108,29 @@ def test_clients_are_stopped_at_each_step_or_without_aim_wherever_they_are() -> 
     assert {(each.nemesis, str(each.fault)) for each in others[0]} == {(p.nemesis, str(p.fault)) for p in others[1]}
     with pytest.raises(UsageError, match="value 'maybe' is not known; known are yes, no"):
         draw("standard:aim=maybe")
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("ttl_ms", [700, 1_500])
+def test_clients_are_stopped_while_they_release_and_killed_before_other_processes_are_hit(
+    seed: int, ttl_ms: int
+) -> None:
+    faults = draw(seed=seed, of=topology(10, 5, ttl_ms), duration_ms=30_000).faults
+    hits = [
+        decode_fault(each) for each in during(STORM, faults, ttl_ms) if each.nemesis in ("pause", "crash", "errors")
+    ]
+    assert {_is_stop_of_a_release(hit) for hit in hits[:2]} == {True, False}
+    (killed,) = [hit for hit in hits[:2] if not _is_stop_of_a_release(hit)]
+    assert isinstance(killed, Crash)
+    assert killed.clients
+    longest = during(STILL, faults, ttl_ms)[0]
+    assert longest.nemesis == "crash"
+    assert longest.fault["clients"]
+    assert longest.duration_ms >= 4 * ttl_ms
+
+
+def _is_stop_of_a_release(fault: object) -> bool:
+    return isinstance(fault, Pause) and fault.at == "releasing"
 
 
 def test_in_a_storm_several_are_in_force_at_once_but_none_of_the_same_lane() -> None:
