@@ -3,8 +3,8 @@
 Which moments break a lock is not known beforehand, so the classes are complete, and every one of them comes early in a
 run. A client that is stopped while it releases, and one that is killed wherever it is (in a queue, or as a reader),
 come first. Only stopped clients are aimed at a step of the lock, because few are hit inside a short one otherwise. A
-fault that is rare in a plain `partition` or `latency`, because it needs one kind, one direction and few links at once, has a
-row of its own here.
+fault that is rare in a plain `partition` or `latency`, because it needs one kind, one direction and few links at once,
+has a row of its own here.
 
 Storms, flurries and still times take turns. In a storm three lanes play in parallel. A lock that no client can acquire
 shows nothing, so a fault that keeps all clients out seldom comes there, and lasts for little longer than a lease. In a
