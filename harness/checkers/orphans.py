@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 
 from fencepost.text import count, milliseconds, printable
+from harness.explain import causes
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.explain.words import lasting
@@ -141,6 +142,9 @@ class _Orphan:
     """When it was in sight."""
     event: int = -1
     """Of the witness: it was set."""
+    expires_ns: int = FOREVER_NS
+    ttl_ms: float | None = None
+    """What the last request gave it that set or prolonged it; None if that could not be read."""
 
 
 def check(run: Recorded) -> Answer:
@@ -193,6 +197,7 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
         if chain.orphan is None:
             chain.orphan = _Orphan(row.node, row.lock_key, cause, from_ns, 0, pieces=chain.pieces, event=row.event)
             orphans.append(chain.orphan)
+        chain.orphan.expires_ns, chain.orphan.ttl_ms = row.expires_ns, row.ttls_ms[-1] if row.ttls_ms else None
         chain.orphan.length_ns += to_ns - from_ns
         chain.pieces.append((from_ns, to_ns))
         for at_ns, sent_ns in zip(row.renewals, row.renewals_sent, strict=True):
@@ -244,6 +249,7 @@ class _Row(NamedTuple):
     expires_ns: int
     renewals: tuple[int, ...]
     renewals_sent: tuple[int, ...]
+    ttls_ms: tuple[float | None, ...]
     run: int
     done_ns: int
     is_gone: bool
@@ -330,12 +336,17 @@ def _outlasting(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> tuple[
             "cause": orphan.cause,
             "at_ms": run.at_ms(orphan.from_ns),
             "for_ms": orphan.length_ns / 1e6,
+            **({"ttl_ms": orphan.ttl_ms} if orphan.expires_ns >= FOREVER_NS or _is_overlong(run, orphan) else {}),
             **_set_late(run, orphan),
         }
         for orphan in worst_first(over, longest)
     )
     at_ms = run.at_ms(min(orphan.from_ns for orphan in over))
     return (OUTLASTS_TTL.found("lock", text, len(over), examples, at_ms),)
+
+
+def _is_overlong(run: Recorded, orphan: _Orphan) -> bool:
+    return orphan.ttl_ms is not None and orphan.ttl_ms > run.lease_ms + OUTLASTS_BY_MS
 
 
 def _set_late(run: Recorded, orphan: _Orphan) -> dict[str, object]:
@@ -357,11 +368,17 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         how = f" {printable(str(example['by']))} had set it: {printable(str(example['sent']))}."
     if example.get("in_background"):
         how += " It was a renewal in the background, which the release neither stopped nor waited for."
+    cause: causes.Cause | None = "set again" if example.get("in_background") else None
+    if "ttl_ms" in example and cause is None:
+        ttl_ms = example["ttl_ms"]
+        cause = "no expiry" if ttl_ms is None else "overlong"
+        given = "no expiry" if ttl_ms is None else f"a TTL of {lasting(float(ttl_ms) * 1e6)}"
+        how += f" The last request that set or prolonged it gave it {given}."
     return Told(
         f"{printable(str(example['node']))} kept a key of {printable(str(example['key']))} that had no owner for "
         f"{lasting(float(example['for_ms']) * 1e6)}, from +{float(example['at_ms']):,.1f} ms on "
         f"({example['cause']}); keys are to live for {run.lease_ms:,.0f} ms.{how}",
-        cause="set again" if example.get("in_background") else None,
+        cause=cause,
     )
 
 
@@ -370,7 +387,7 @@ OUTLASTS_TTL: Final = FindingKind(
     "liveness",
     _told,
     stands_for="stuck keys",
-    comes_of=("prolonged", "set again", "stayed", "denied", "not undone"),
+    comes_of=("prolonged", "set again", "stayed", "denied", "not undone", "overlong"),
     noun="orphaned key(s) kept beyond the TTL",
     surveyed="free",
 )

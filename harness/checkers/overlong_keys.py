@@ -111,5 +111,10 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 OVERLONG: Final = FindingKind(
-    "keys-outlast-lease", "liveness", _told, noun="section(s) whose keys outlast the lease", surveyed="free"
+    "keys-outlast-lease",
+    "liveness",
+    _told,
+    stands_for="overlong",
+    noun="section(s) whose keys outlast the lease",
+    surveyed="free",
 )

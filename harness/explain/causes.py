@@ -17,6 +17,8 @@ Cause = Literal[
     "expired",
     "forgotten",
     "not set",
+    "no expiry",
+    "overlong",
     "not prolonged",
     "absent node",
     "stuck keys",
@@ -45,6 +47,8 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "expired": "the keys had expired",
     "forgotten": "nodes forgot the key when they went down",
     "not set": "too few nodes ever had the key",
+    "no expiry": "the key had no expiry",
+    "overlong": "the lock gave the key a longer TTL than its client had asked for",
     "not prolonged": "too few nodes prolonged the key",
     "absent node": "a single node was down, hung, answering errors or out of reach",
     "stuck keys": "orphaned keys were stuck",
@@ -65,7 +69,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "unknown": "the record does not show it",
 }
 KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
-    *("prolonged", "set again", "stayed", "denied", "not undone", "never given back"),
+    *("prolonged", "set again", "stayed", "denied", "not undone", "never given back", "no expiry", "overlong"),
     *("not woken", "not notified", "not let in", "dead entry"),
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""

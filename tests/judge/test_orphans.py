@@ -358,8 +358,20 @@ def test_a_renewal_that_the_release_overtook_is_called_one(in_background: bool, 
     run = history.recorded()
     (finding,) = check(run).findings
     (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
-    assert told.explanations[0].cause == ("set again" if in_background else None)
+    assert told.explanations[0].cause == ("set again" if in_background else "overlong")
     golden(told.explanations[0].sentence)
+
+
+def cause_of(history: History) -> str | None:
+    run = history.recorded()
+    (finding,) = check(run).findings
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    return told.explanations[0].cause
+
+
+def test_what_the_last_request_gave_the_key_is_the_cause() -> None:
+    assert cause_of(left_for_good(*REFUSED)) == "no expiry"
+    assert cause_of(left_for_good(*REFUSED, ttl=5_000)) == "overlong"
 
 
 def test_a_renewal_that_another_client_sent_later_is_not_excused() -> None:
