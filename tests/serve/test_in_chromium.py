@@ -145,7 +145,7 @@ def test_a_run_s_own_page_is_shown_in_a_frame_and_its_files_behind_a_tab(page: P
     assert page.evaluate("document.querySelector('iframe').contentDocument") is None, "it is another site's"
     assert page.evaluate("document.title").startswith("UNKNOWN"), "its script did not reach out of the frame"
     assert page.complaints() == []
-    page.click(".bar nav a[href='?tab=files']")
+    page.click(".bar nav a[href$='?tab=files']")
     page.wait_for("location.search === '?tab=files' && document.readyState === 'complete'")
     assert "config.json" in page.text()
 
