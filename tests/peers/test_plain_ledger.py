@@ -76,7 +76,7 @@ BREAKS = [
     (ownership, "_is_of", own_keys_too),
     (Calls, "_begun", the_call_before),
     (ledger, "find_causes", without_a_cause),
-    (ownership, "_only_keeps", lambda change: False),
+    (ownership, "_only_keeps", lambda change, single: False),
 ]
 
 
