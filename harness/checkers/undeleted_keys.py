@@ -3,9 +3,9 @@
 A release deletes the key on every node; an attempt that is refused deletes it where it was granted. A key that
 stays is one node less for all clients until it expires, even while a majority of the others is free.
 
-A release that says that the lock was no longer held has asked: if the key was there all the while on a majority of the
-nodes, before the lease was over, and the client had no answer about it from these nodes, the lock does not know that,
-whatever was in the way; and it will not ask again.
+A release that says that the lock was no longer held must know that. It cannot if the key was there all the while on a
+majority of the nodes, before the lease was over, and the release asked none of them, or had errors for answers. It is
+another matter if no answer came, or if the lock had told its client before that the lease was lost.
 
 A key that the lock hands to the same client again (`harness.history.handed_on`) stayed until then, and no longer.
 
@@ -123,6 +123,8 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
     done = {tuple(of): (at, str(outcome)) for *of, at, outcome in rows_of(ops, *columns)}
     sections = list(rows_of(run.sections, "client", "life", "section", "deadline_min_ns", "start_ns", "end_ns"))
     health, misled = _Health(run), run.wrong_clocks.mislead
+    is_lost = run.ops["f"].isin(("extend", "held")) & (run.ops["outcome"] == "fail")
+    told_lost = set(rows_of(run.ops[is_lost.to_numpy(bool)], "client", "life", "section"))
     found: dict[After, list[_Key]] = {"release": [], "release denied": []}
     for row in _holdings(owners):
         for section, taken_ns in handed_on.uses(row.section, row.value, row.lock_key, row.from_max_ns, row.to_min_ns):
@@ -137,7 +139,12 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
             )
             if health.can_reach(client, row.node, left_ns - _SLACK_NS, done_ns + _SLACK_NS):
                 found["release"].append(key)
-            elif outcome == "fail" and done_ns < deadline_ns and not misled(client, start_ns, done_ns):
+            elif (
+                outcome == "fail"
+                and done_ns < deadline_ns
+                and tuple(of) not in told_lost
+                and not misled(client, start_ns, done_ns)
+            ):
                 found["release denied"].append(key)
     return found
 
@@ -151,7 +158,7 @@ def _denied(run: Recorded, left: list[_Key]) -> Iterator[_Key]:
     for key in left:
         asked = sent.between(process_of(str(key.client)), key.node, key.asked_ns, key.done_ns)
         about = (one for one in asked if key.value in one.arguments or any(key.key in name for name in one.keys))
-        if all(one.reply is None or one.reply.startswith(ERROR_REPLY) for one in about):
+        if all(one.reply is not None and one.reply.startswith(ERROR_REPLY) for one in about):
             untold[key.client, key.done_ns].append(key)
     for keys in untold.values():
         if len({key.node for key in keys}) >= quorum(len(run.nodes)):

@@ -413,7 +413,7 @@ def called_lost(
 
 
 def test_a_release_says_that_the_lock_was_lost_which_no_node_had_said(golden: Golden) -> None:
-    run = (history := called_lost(("EVAL free k1 $", None))).recorded()
+    run = (history := called_lost(("EVAL free k1 $", '{"error":"NOREPLICAS"}'))).recorded()
     (finding,) = check(run).findings
     assert (finding.kind, finding.blame, finding.count) == ("keys-left-behind", "lock", 3)
     golden(finding.text)
@@ -435,6 +435,7 @@ def lost(history: History) -> int:
     ("words", "reply", "number"),
     [
         ("EVAL free k1 $", '{"error":"NOREPLICAS"}', 3),
+        ("EVAL free k1 $", None, 0),
         ("EVAL free k1 $", "0", 0),
         ("GET k1", "null", 0),
         ("GET k2", "null", 3),
@@ -443,6 +444,17 @@ def lost(history: History) -> int:
 )
 def test_what_a_node_said_of_the_key_a_release_may_believe(words: str, reply: str, number: int) -> None:
     assert lost(called_lost((words, reply))) == number
+
+
+@pytest.mark.parametrize(
+    ("f", "outcome", "number"), [("extend", "fail", 0), ("held", "fail", 0), ("extend", "info", 3)]
+)
+def test_a_lock_that_was_told_lost_before_need_not_be_asked_for(f: str, outcome: str, number: int) -> None:
+    history = called_lost()
+    for section in (1, 2, 3):
+        at = 1_000 * (section - 1) + 10
+        history.op("c1", f, outcome, section, at + 10, at + 20)
+    assert lost(history) == number
 
 
 def test_a_release_whose_lease_may_be_over_need_not_ask() -> None:
