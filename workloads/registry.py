@@ -119,14 +119,14 @@ def opened_by_client(lock: str, lock_command: str | None) -> object | None:
 
 
 def tasks_can_share(lock: str, lock_command: str | None) -> bool:
-    """Whether several tasks of a client may share the lock object, as far as the lock says so: a Python class by
-    `SHARED_BY_TASKS`, a foreign lock by its manifest. A program that is given as a command says nothing."""
+    """Whether the lock says that several tasks of a client may share its object: a Python class by `SHARED_BY_TASKS`, a
+    foreign lock by `tasks` in its manifest. A program that is given as a command says nothing."""
     try:
         manifest = manifest_of(lock, lock_command)
     except UsageError:
         return False
     if manifest is not None:
-        return manifest.tasks != 1
+        return (manifest.tasks or 1) > 1
     return getattr(opened_by_client(lock, lock_command), "SHARED_BY_TASKS", False) is True
 
 

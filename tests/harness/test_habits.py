@@ -128,7 +128,7 @@ EVERY = "+".join(HABITS)
         ("redlock", ["--tasks", "1"], set()),
         ("redlock", [], {"reopen"}),
         ("tests.careless_locks:CountsInSeconds", [], {"reopen"}),
-        ("redlock-ng", [], {"forget", "reopen"}),
+        ("redlock-ng", [], {"tasks", "forget", "reopen"}),
         ("redlock-reentrant", [], {"forget", "reopen"}),
         ("redlock", ["--reenter", "1"], {"forget", "reopen"}),
         ("redlock-renewing", ["--renewal", "100ms"], {"forget", "overstay", "reopen"}),
