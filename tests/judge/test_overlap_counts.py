@@ -81,7 +81,7 @@ def compare(
         assert length == kind.longest_ns
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(tables)
 def test_counts_firsts_and_longest_equal_those_of_comparing_every_pair(table: list[Row]) -> None:
     """With lapses, pairs are listed; nobody's lease lapses here."""

@@ -507,7 +507,7 @@ def told(happened: list[tuple[str, str, int, int, str | None]]) -> History:
     return history
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(happenings, min_size=4, max_size=16), st.lists(spans, min_size=1, max_size=3))
 def test_a_belief_is_unfounded_when_no_majority_may_hold_the_value_between_two_moments(
     happened: list[tuple[str, str, int, int, str | None]], sections: list[tuple[int, int, int]]

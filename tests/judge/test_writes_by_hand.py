@@ -105,7 +105,7 @@ def counts(findings: tuple[Finding, ...]) -> dict[tuple[str, str], int]:
     return {(finding.kind, finding.blame): finding.count for finding in findings}
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(histories)
 def test_lost_unrecorded_and_impossible_writes_equal_those_of_comparing_every_pair(run: Recorded) -> None:
     seen, answer = Seen(run), counter.check(run)

@@ -56,14 +56,14 @@ def fresh(path: Path, seed: int, size: int) -> Path:
     return folder
 
 
-@settings(UNHURRIED, max_examples=170)
+@settings(UNHURRIED, max_examples=90)
 @given(seed=seeds, size=sizes)
 def test_the_judges_agree_on_random_folders(tmp_path: Path, seed: int, size: int) -> None:
     folder = fresh(tmp_path, seed, size)
     assert by_the_product(folder) == by_the_plain_judge(folder)
 
 
-@settings(UNHURRIED, max_examples=60)
+@settings(UNHURRIED, max_examples=30)
 @given(seed=seeds, size=st.integers(2, 6))
 def test_the_judges_agree_on_readers_and_writers(tmp_path: Path, seed: int, size: int) -> None:
     folder, rng = fresh(tmp_path, seed, size), Random(seed)
@@ -74,7 +74,7 @@ def test_the_judges_agree_on_readers_and_writers(tmp_path: Path, seed: int, size
     assert by_the_product(folder) == by_the_plain_judge(folder)
 
 
-@settings(UNHURRIED, max_examples=60)
+@settings(UNHURRIED, max_examples=30)
 @given(seed=seeds, size=sizes, rows=st.integers(1, 9))
 def test_a_run_is_judged_the_same_in_small_parts(tmp_path: Path, seed: int, size: int, rows: int) -> None:
     folder = fresh(tmp_path, seed, size)
@@ -93,7 +93,7 @@ def test_the_judges_agree_on_a_run_that_was_not_healed_in_time(tmp_path: Path, s
     assert judged["verdict"] != "valid"
 
 
-@settings(UNHURRIED, max_examples=40)
+@settings(UNHURRIED, max_examples=25)
 @given(seed=seeds, size=st.integers(2, 6))
 def test_the_judges_agree_that_a_torn_line_is_damage(tmp_path: Path, seed: int, size: int) -> None:
     folder = fresh(tmp_path, seed, size)
