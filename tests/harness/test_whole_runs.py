@@ -21,7 +21,7 @@ from harness.store.run_folder import RunFolder
 from harness.verdict import EXIT_CODES
 from nemesis.schedule import draw_schedule, parse_spec
 from tests.harness import runs
-from tests.harness.second_tries import valid
+from tests.harness.second_tries import Played, valid
 
 BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.needs("engine"))]
 
@@ -31,11 +31,36 @@ def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.mark.parametrize("backend", [pytest.param("process", marks=pytest.mark.quick), BACKENDS[1]])
-def test_a_run_ends_with_a_verdict_and_leaves_its_folder_and_nothing_else(tmp_path: Path, backend: str) -> None:
-    # A machine that stands still heals a fault too late, or lets a client outlive its lease and lose an update.
-    given = runs.short_run("--nemesis", "partition", cluster=backend)
-    code, said, run = valid(tmp_path, given, went_as_planned)
+def partitioned(folder: Path, backend: str) -> Played:
+    """A short run under partitions. A machine that stands still heals a fault too late, or lets a client outlive its
+    lease and lose an update."""
+    return valid(folder, runs.short_run("--nemesis", "partition", cluster=backend), went_as_planned)
+
+
+@pytest.fixture(scope="module")
+def on_processes(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """A run that several tests read."""
+    return partitioned(tmp_path_factory.mktemp("recorded"), "process")
+
+
+@pytest.fixture
+def recorded(on_processes: Played) -> Path:
+    """The folder of a short run under faults, for tests that only read it."""
+    return on_processes.run.path
+
+
+@pytest.mark.quick
+def test_a_run_ends_with_a_verdict_and_leaves_its_folder_and_nothing_else(on_processes: Played) -> None:
+    assert_whole_and_alone(on_processes)
+
+
+@pytest.mark.needs("engine")
+def test_a_run_on_containers_ends_with_a_verdict_and_leaves_its_folder_and_nothing_else(tmp_path: Path) -> None:
+    assert_whole_and_alone(partitioned(tmp_path, "docker"))
+
+
+def assert_whole_and_alone(played: Played) -> None:
+    code, said, run = played
     assert code == 0, said
     assert "VALID" in said
     folder = run.path
@@ -69,15 +94,6 @@ def test_a_run_ends_with_a_verdict_and_leaves_its_folder_and_nothing_else(tmp_pa
 def went_as_planned(run: fencepost.Run) -> bool:
     faults, counter = run.verdict.figures["faults"], run.verdict.figures["counter"]
     return bool(faults.observed == faults.planned > 0 and counter.lost == 0)
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a short run under faults, for tests that only read it."""
-    folder = tmp_path_factory.mktemp("recorded")
-    code, out, err = runs.fencepost(folder, *runs.short_run("--nemesis", "partition"))
-    assert code in EXIT_CODES.values(), out + err
-    return runs.only_run(folder)
 
 
 def test_the_same_seed_draws_the_same_schedule_byte_for_byte(recorded: Path) -> None:
