@@ -315,7 +315,7 @@ def left_everywhere(folder: Path, run: Path, backend: str) -> list[str]:
 def test_killed_harnesses_leave_nothing(tmp_path: Path, backend: str) -> None:
     """At random moments from the first file of its state to the end of the run; `tests.signals` tries hundreds."""
     moments = Random(backend)
-    for number in range(8):
+    for number in range(4):
         folder = tmp_path / f"{number}"
         folder.mkdir()
         took_s = kill_at_a_random_moment(folder, backend, moments.uniform(0, 3))
