@@ -12,12 +12,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.interpreter_start import running
+from harness.run.background import beside
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -51,24 +52,16 @@ def local_cluster(count: int) -> Iterator[Client]:
             yield client
 
 
-@contextmanager
-def _when_it_ends(process: subprocess.Popen[bytes], call: Callable[[], object]) -> Iterator[None]:
+def _when_it_ends(process: subprocess.Popen[bytes], call: Callable[[], object]) -> AbstractContextManager[None]:
     """Call it if the process ends before the block does."""
-    is_over = threading.Event()
 
-    def look() -> None:
+    def look(is_over: threading.Event) -> None:
         while not is_over.wait(_LOOK_EVERY_S):
             if process.poll() is not None:
                 call()
                 return
 
-    thread = threading.Thread(target=look, name="hub", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
+    return beside(look, "hub")
 
 
 def count_workers(address: str) -> int:

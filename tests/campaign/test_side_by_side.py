@@ -39,24 +39,18 @@ def campaign(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subproc
         process.communicate(timeout=60)
 
 
-def scheduler_below(parent: psutil.Process) -> psutil.Process:
-    (scheduler,) = (each for each in parent.children() if "harness.campaign.scheduler_process" in each.cmdline())
+def scheduler_of(pid: int) -> psutil.Process:
+    """The process of Dask's scheduler below this one."""
+    children = psutil.Process(pid).children()
+    (scheduler,) = (each for each in children if "harness.campaign.scheduler_process" in each.cmdline())
     return scheduler
-
-
-def hub_of(process: subprocess.Popen[str]) -> psutil.Process:
-    """The process of Dask's scheduler."""
-    (hub,) = (
-        each
-        for each in psutil.Process(process.pid).children()
-        if "harness.campaign.scheduler_process" in each.cmdline()
-    )
-    return hub
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """The workers, each with the process that makes its runs below it."""
-    return [each for each in hub_of(process).children() if any("spawn_main" in word for word in each.cmdline())]
+    return [
+        each for each in scheduler_of(process.pid).children() if any("spawn_main" in word for word in each.cmdline())
+    ]
 
 
 def makes_a_run(worker: psutil.Process) -> bool:
@@ -78,7 +72,7 @@ def test_a_worker_that_is_killed_costs_its_run_which_is_made_again(
     family = psutil.Process(campaign.pid).children(recursive=True)
     heard = [
         socket.laddr.ip
-        for each in [psutil.Process(campaign.pid), hub_of(campaign), *workers_of(campaign)]
+        for each in [psutil.Process(campaign.pid), scheduler_of(campaign.pid), *workers_of(campaign)]
         for socket in each.net_connections("inet")
         if socket.status == psutil.CONN_LISTEN
     ]
@@ -129,12 +123,10 @@ def test_a_scheduler_of_our_own_that_is_killed_closes_the_client_and_leaves_noth
     """Then the campaign ends in one line; Dask itself would look for its scheduler for a minute, and tell of it."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with local_cluster(1) as client:
-        (hub,) = (
-            each for each in psutil.Process().children() if "harness.campaign.scheduler_process" in each.cmdline()
-        )
-        below = hub.children(recursive=True)
+        scheduler = scheduler_of(os.getpid())
+        below = scheduler.children(recursive=True)
         assert list(tmp_path.iterdir())
-        hub.kill()
+        scheduler.kill()
         assert becomes_true(lambda: client.status == "closed", within_s=20)
     assert becomes_true(lambda: all(map(is_gone, below)) and not list(tmp_path.iterdir()), within_s=20)
     assert capfd.readouterr().err == ""
