@@ -7,14 +7,17 @@ from harness.scripts.experiment import Stage, experiment
 from nemesis.pause import Pause
 
 
-def pause_while_acquiring(stage: Stage) -> None:
-    """The first client is stopped when all nodes have granted it the lock, and learns of that when the TTL is over."""
+def pause_while_acquiring(stage: Stage, *, clock_steps: str | None = None) -> None:
+    """The first client is stopped when all nodes have granted it the lock, and learns of that when the TTL is over.
+    `clock_steps`: by how much its clock is set forward meanwhile."""
     one, two = stage.clients("c1", "c2")
     one.hold_replies(*stage.node_names)
     acquired = one.begin("acquire", "k1")
     stage.nodes(*stage.node_names).hold("k1")
     one.pause()
     one.let_go()
+    if clock_steps:
+        one.step_clock(clock_steps)
     stage.wait("1.1ttl")
     two.acquire("k1")
     one.resume()

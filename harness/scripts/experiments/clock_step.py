@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from harness.scripts.expect import failed_by, no_overlaps, no_overlaps_blamed_on, overlaps_blamed_on, sections
 from harness.scripts.experiment import Stage, experiment
+from harness.scripts.experiments.acquiring import pause_while_acquiring
 
 
 @experiment(clocks=True, expect=overlaps_blamed_on("lock") & failed_by("clock"))
@@ -68,39 +69,22 @@ def drift_of_half_a_percent(stage: Stage) -> None:
     whole_lease(stage, 0.5)
 
 
-def late_acquire(stage: Stage, *, steps_back: bool = True) -> None:
-    """The first client is stopped when all nodes have granted it the lock; when it learns of that, the TTL is over, and
-    its clock may have been set back by more than that."""
-    one, two = stage.clients("c1", "c2")
-    one.hold_replies(*stage.node_names)
-    acquired = one.begin("acquire", "k1")
-    stage.nodes(*stage.node_names).hold("k1")
-    one.pause()
-    one.let_go()
-    if steps_back:
-        one.step_clock("-1.5ttl")
-    stage.wait("1.1ttl")
-    two.acquire("k1")
-    one.resume()
-    acquired()
-
-
 _PATIENT: Final[dict[str, Any]] = {"clocks": True, "ttl_ms": 2_000, "node_timeout_ms": 2_000}
 
 
 @experiment(lock="control-wall-clock", expect=overlaps_blamed_on("lock"), **_PATIENT)
 def client_clock_step_by_the_wall(stage: Stage) -> None:
     """A client that measures by the wall clock does not see the time that passed, and is granted a dead lease."""
-    late_acquire(stage)
+    pause_while_acquiring(stage, clock_steps="-1.5ttl")
 
 
 @experiment(expect=no_overlaps() & sections(1), **_PATIENT)
 def client_clock_step(stage: Stage) -> None:
     """A client that measures by the monotonic clock sees the time that passed, and is refused."""
-    late_acquire(stage)
+    pause_while_acquiring(stage, clock_steps="-1.5ttl")
 
 
 @experiment(lock="control-wall-clock", expect=no_overlaps() & sections(1), **_PATIENT)
 def client_clock_right_by_the_wall(stage: Stage) -> None:
     """A client that measures by the wall clock sees the time that passed, and is refused, if that clock is right."""
-    late_acquire(stage, steps_back=False)
+    pause_while_acquiring(stage)
