@@ -165,7 +165,7 @@ def test_a_run_that_is_interrupted_while_it_comes_up_is_not_judged(tmp_path: Pat
     assert "the run was interrupted" in runs.fencepost(tmp_path, "analyze", str(folder))[1]
 
 
-@pytest.mark.parametrize("delay_s", [0.3, 0.6, 1.0, 1.5])
+@pytest.mark.parametrize("delay_s", [0.3, 1.0])
 def test_ctrl_c_while_it_is_coming_up_leaves_nothing(tmp_path: Path, delay_s: float) -> None:
     process = runs.start(tmp_path, *runs.short_run("--duration", "60s"))
     # Before the command has its own handler, Python's answers Ctrl-C; it imports msgspec after that.
