@@ -46,10 +46,10 @@ SHIPPED = [
 READ_BELOW = "crash-without-persistence"
 """Its run on processes is asked more, in a test of its own."""
 
-_NOT_ON_DOCKER = ("fencing", "late", "client-clock", "restart-within-the-ttl", "clock-step-elsewhere")
+_NOT_ON_DOCKER = ("fencing", "late", "client-clock", "restart-within-the-ttl")
 ON_DOCKER = [each for each in SHIPPED if not any(word in str(each.values) for word in _NOT_ON_DOCKER)]
 """Experiments on fencing and late writes concern only the resource, those on a client's clock only the client, and both
-are the same on both backends. The other two do to a node what others do there too."""
+are the same on both backends. `restart-after-the-ttl` starts a container later, too."""
 
 
 @pytest.mark.parametrize(
