@@ -15,7 +15,7 @@ Belongs = Promise | Literal["record", "none"]
 """What a kind of finding belongs to. `record`: the record, or the resource that it stands on, cannot be trusted, which
 is a violation whatever is required. `none`: it breaks no promise by itself, also where the lock is to blame."""
 
-Surveyed = Literal["exclusive", "validity", "extension", "free", "orphans", "timeout", "way in", "follows"]
+Surveyed = Literal["exclusive", "validity", "extension", "free", "orphans", "timeout", "tokens", "way in", "follows"]
 """What a kind of finding says of a library in the survey: the name of the promise that it breaks (`harness.survey`).
 `way in`: the promise about the fault that was in force. `follows`: nothing more than the overlap that it follows
 from."""

@@ -256,4 +256,4 @@ def _token(run: Recorded, evidence: Evidence, case: Case) -> Told:
 STALE: Final = FindingKind(
     "stale-write-accepted", "data", _stale_write, noun="stale write(s) accepted", surveyed="follows"
 )
-TOKEN: Final = FindingKind("token-not-increasing", "data", _token, noun="token(s) not increasing")
+TOKEN: Final = FindingKind("token-not-increasing", "data", _token, noun="token(s) not increasing", surveyed="tokens")

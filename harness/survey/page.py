@@ -27,10 +27,11 @@ from harness.campaign.document import (
     folders,
     paragraphs,
 )
+from harness.campaign.provenance import date_of
 from harness.campaign.study import Played
 from harness.survey import wording
 from harness.survey.findings import FOLDER, Finding
-from harness.survey.grid import PARTS
+from harness.survey.grid import PARTS, TTL_MS
 from harness.survey.promises import PROMISES, surveyed_as
 from harness.survey.settle import MOST_RUNS, Row, Settled, asked, libraries_first
 
@@ -47,7 +48,7 @@ def document_of(findings: Sequence[Finding], played: Played, rows: Sequence[Row]
             Paragraph(f"{wording.headline(rows)}.", "lead"),
             *paragraphs(wording.INTRODUCTION),
             Paragraph(wording.READING, "hint"),
-            *_matrices(sorted_rows),
+            *_matrices(sorted_rows, played),
             Paragraph("Point at a field to see why. A ✗ leads to what was found.", "hint"),
             Heading("Controls"),
             Paragraph(
@@ -69,7 +70,9 @@ def document_of(findings: Sequence[Finding], played: Played, rows: Sequence[Row]
                 "said",
             ),
             Paragraph(
-                f"Each of them in each way to use a lock that the library offers: {uses}. The TTL is 1 s.", "hint"
+                f"Each of them in each way to use a lock that the library offers: {uses}. The TTL is "
+                f"{TTL_MS / 1000:g} s.",
+                "hint",
             ),
             Heading("What was not tested"),
             Bullets(wording.NOT_TESTED),
@@ -79,23 +82,29 @@ def document_of(findings: Sequence[Finding], played: Played, rows: Sequence[Row]
     )
 
 
-def _matrices(rows: Sequence[Row]) -> Iterator[Block]:
+def _matrices(rows: Sequence[Row], played: Played) -> Iterator[Block]:
+    asked_on = max((date_of(line.folder) for line in played.lines), default="")
     for nodes, title in PARTS.items():
         some = [row for row in rows if row.subject.nodes == nodes]
         if some:
             promises = asked(some)
-            yield Heading(title)
+            yield Heading(f"{title}, tight settings: TTL {TTL_MS / 1000:g} s")
             heads = ("library", *(promise.title for promise in promises))
             yield DataTable(
                 heads,
-                [(_name(row), *(_answer(row, s) for s in row.settled if s.promise in promises)) for row in some],
+                [
+                    (_name(row, asked_on), *(_answer(row, s) for s in row.settled if s.promise in promises))
+                    for row in some
+                ],
                 "promises",
             )
 
 
-def _name(row: Row) -> TableField:
+def _name(row: Row, asked_on: str) -> TableField:
     subject = row.subject
-    return TableField(subject.name, wording.about(row), subject.role, subject.homepage, wording.source(subject))
+    return TableField(
+        subject.name, wording.about(row, asked_on), subject.role, subject.homepage, wording.source(subject)
+    )
 
 
 def _answer(row: Row, settled: Settled) -> TableField:

@@ -15,6 +15,7 @@ from harness.campaign.exposure import Stakes
 from harness.campaign.folder import RunLine
 from harness.campaign.measure import Blamed, Figures
 from harness.checkers.kinds import kinds
+from harness.checkers.late_grants import LATE_GRANT
 from harness.promises import Surveyed
 from harness.survey.grid import TTL_MS, Fault, Outage
 from harness.survey.subjects import Subject
@@ -30,12 +31,13 @@ the judge, too, waits this long before it says that no client can get in."""
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A judged run with its exposure."""
+    """A judged run with its exposure. `tells_deadline`: the lock tells its user when the lease will be over."""
 
     line: RunLine
     fault: Fault
     figures: Figures
     stakes: Stakes
+    tells_deadline: bool = False
 
     @property
     def is_fault_in_force(self) -> bool:
@@ -67,13 +69,18 @@ class Promise:
     doubt: Callable[[Evidence], str] = lambda _: ""
 
     def broken_by(self, evidence: Evidence) -> list[Blamed]:
-        """The findings of this run that break it."""
+        """The findings of this run that break it; none if a server's clock was set, which no lock of this kind
+        survives."""
+        if evidence.fault.sets_clocks:
+            return []
         return [blamed for blamed in evidence.figures.blamed if self._is_broken_by(blamed, evidence)]
 
     def _is_broken_by(self, blamed: Blamed, evidence: Evidence) -> bool:
         surveyed = surveyed_as(blamed.kind)
         if surveyed == "exclusive" and not _is_the_librarys(evidence):
             return False
+        if blamed.kind == LATE_GRANT.name and evidence.tells_deadline:
+            return False  # The lock itself says that the lease is over: it is too short, which is safe.
         if surveyed == "way in":
             return self.name == _WAYS_IN.get(evidence.fault.outage, "free")
         return surveyed == self.name
@@ -114,10 +121,6 @@ def is_the_servers(evidence: Evidence) -> bool:
 def _is_used(evidence: Evidence) -> bool:
     """Whether clients got in, in a run without faults or with one that was verified active."""
     return evidence.figures.grants > 1 and (evidence.is_fault_in_force or not evidence.figures.faults_planned)
-
-
-def _is_exclusion_at_stake(evidence: Evidence) -> bool:
-    return _is_used(evidence) and not evidence.fault.sets_clocks
 
 
 def _is_extended(evidence: Evidence) -> bool:
@@ -167,15 +170,16 @@ PROMISES: Final = (
         title="exclusive",
         says="Two clients are never inside at the same time, as long as both are within the time that the lock told "
         "them.",
-        counts="Clients got in, and a fault was verified active or none was planned. Wrong clocks do not count.",
-        at_stake=_is_exclusion_at_stake,
+        counts="Clients got in, and a fault was verified active or none was planned.",
+        at_stake=_is_used,
     ),
     Promise(
         name="validity",
         title="validity true",
-        says="Who is told that the lock is held does hold it, for as long as the lock says.",
+        says="A client that is told that it holds the lock does hold it, for as long as the lock says. A lease that is "
+        "shorter than its keys live is safe, and counts as true.",
         counts="As for exclusive.",
-        at_stake=_is_exclusion_at_stake,
+        at_stake=_is_used,
     ),
     Promise(
         name="extension",
@@ -226,5 +230,13 @@ PROMISES: Final = (
         at_stake=_HUNG[0],
         cannot=_has_one_server,
         doubt=_HUNG[1],
+    ),
+    Promise(
+        name="tokens",
+        title="tokens increase",
+        says="The fencing token of each grant is larger than those of all grants before it.",
+        counts="As for exclusive.",
+        at_stake=_is_used,
+        cannot=lambda subject, _: None if subject.has_tokens else "it has no fencing tokens",
     ),
 )

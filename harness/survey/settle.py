@@ -20,9 +20,10 @@ from harness.survey.findings import Finding
 from harness.survey.grid import FAULT_NAMED, Fault
 from harness.survey.promises import ENOUGH, PROMISES, Evidence, Promise, is_the_servers, surveyed_as
 from harness.survey.subjects import Library, Subject, library_of
+from workloads.registry import find_lock
 
-Answer = Literal["kept", "broken", "unknown"]
-SIGNS: Final[Mapping[Answer, str]] = {"kept": "✓", "broken": "✗", "unknown": "?"}
+Answer = Literal["kept", "broken", "unknown", "inapplicable"]
+SIGNS: Final[Mapping[Answer, str]] = {"kept": "✓", "broken": "✗", "unknown": "?", "inapplicable": "—"}
 MOST_RUNS: Final = 5
 """So many of the runs that broke a promise are named where people read; survey.json has them all."""
 
@@ -38,14 +39,15 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A promise of a subject. `why`: in a few words. `rate`: of the runs in which it was tested, the share that broke
-    it."""
+    """A promise of a subject. `why`: in a few words; `brief`: in three or four, for a table, of what is not known.
+    `rate`: of the runs in which it was tested, the share that broke it."""
 
     promise: Promise
     answer: Answer
     why: str
     rate: Rate
     broken: tuple[Broken, ...] = ()
+    brief: str = ""
 
     @property
     def by_fault(self) -> dict[str, int]:
@@ -86,7 +88,9 @@ class Row:
             return None
         if self.subject.role == "broken" and not self.is_blamed and self.runs < ENOUGH:
             return None
-        return self.is_blamed == (self.subject.role == "broken")
+        if self.subject.role == "broken":
+            return self.is_blamed
+        return all(each.promise.name in self.subject.known_broken for each in self.settled if each.answer == "broken")
 
 
 def rows_of(
@@ -101,14 +105,19 @@ def rows_of(
 
 
 def beside(row: Row, findings: Sequence[Finding]) -> Row:
-    """The row beside what was published: a promise that a finding shows broken is not kept, whether or not the survey's
-    own runs met that."""
+    """The row beside what was published. A promise that a finding shows broken is not kept, whether or not the survey's
+    own runs met that. What no finding explains is no accusation: the judge's word alone does not say where in the
+    library the mistake is."""
 
     def settled(each: Settled) -> Settled:
         titles = [f.title for f in findings if f.about.explains(row.subject.name, each.promise.name)]
-        if each.answer != "kept" or not titles:
-            return each
-        return replace(each, answer="unknown", why=f"{each.why}, but a finding shows it broken: {'; '.join(titles)}")
+        if each.answer == "kept" and titles:
+            why = f"{each.why}, but a finding shows it broken: {'; '.join(titles)}"
+            return replace(each, answer="unknown", why=why, brief="see its finding")
+        if each.answer == "broken" and not titles and row.subject.role == "library":
+            brief = f"{each.rate.events} of {each.rate.trials}, unexplained"
+            return replace(each, answer="unknown", why=f"{each.why}; the cause was not found yet", brief=brief)
+        return each
 
     return replace(row, settled=tuple(map(settled, row.settled)))
 
@@ -149,38 +158,44 @@ def _evidence(grid: Grid, lines: Iterable[RunLine]) -> Iterator[Evidence]:
     """The runs that were judged with their stakes; older records have none, and show nothing."""
     for line in lines:
         if line.error is None and line.figures is not None and line.figures.stakes is not None:
-            yield Evidence(line, FAULT_NAMED[grid.at(line.cell)["fault"]], line.figures, line.figures.stakes)
+            at = grid.at(line.cell)
+            manifest = find_lock(grid.cells[line.cell][1].options["lock"]).manifest
+            tells = manifest is not None and "deadline" in manifest.shows
+            yield Evidence(line, FAULT_NAMED[at["fault"]], line.figures, line.figures.stakes, tells)
 
 
 def settle(promise: Promise, subject: Subject, evidence: Sequence[Evidence], cannot: str = "") -> Settled:
     """Apply the rule of the promise to the runs of a subject."""
     found = [(each, tuple(promise.broken_by(each))) for each in evidence]
     broken = tuple(Broken(each.line, each.fault, findings) for each, findings in found if findings)
-    at_stake = [each for each, findings in found if findings or (_is_judged(each) and promise.at_stake(each))]
+    at_stake = [each for each, findings in found if findings or (_counts(each) and promise.at_stake(each))]
     seen = rate(len(broken), len(at_stake))
     if broken:
         return Settled(promise, "broken", f"broken in {wording.counted(seen)}", seen, broken)
     doubts = [doubt for each in at_stake if (doubt := promise.doubt(each))]
-    why = _why_unknown(promise, subject, evidence, len(at_stake), doubts, cannot)
-    if why:
-        return Settled(promise, "unknown", why, seen)
+    if reason := promise.cannot(subject, evidence):
+        return Settled(promise, "inapplicable", reason, seen)
+    if unknown := _why_unknown(evidence, len(at_stake), doubts, cannot):
+        why, brief = unknown
+        return Settled(promise, "unknown", why, seen, brief=brief)
     return Settled(promise, "kept", f"broken in {wording.counted(seen)}", seen)
 
 
 def _why_unknown(
-    promise: Promise, subject: Subject, judged: Sequence[Evidence], at_stake: int, doubts: Sequence[str], cannot: str
-) -> str:
-    """Empty if the promise is kept."""
-    if reason := promise.cannot(subject, judged):
-        return reason
+    judged: Sequence[Evidence], at_stake: int, doubts: Sequence[str], cannot: str
+) -> tuple[str, str] | None:
+    """In a few words, and in three or four; None if the promise is kept."""
     if not judged:
-        return f"not played: {cannot}" if cannot else "not played yet"
+        return f"not played: {cannot}" if cannot else "not played yet", "not played"
     if doubts:
-        return f"not clear in {len(doubts)} of {at_stake}: {doubts[0]}"
+        return f"not clear in {len(doubts)} of {at_stake}: {doubts[0]}", f"not clear in {len(doubts)} of {at_stake}"
+    if not at_stake:
+        return "never tested", "never tested"
     if at_stake < ENOUGH:
-        return f"tested in {at_stake} of {len(judged)} runs only, never broken" if at_stake else "never tested"
-    return ""
+        return f"tested in {at_stake} of {len(judged)} runs only, never broken", f"{at_stake} of {ENOUGH} runs needed"
+    return None
 
 
-def _is_judged(evidence: Evidence) -> bool:
-    return evidence.line.verdict in ("valid", "violation")
+def _counts(evidence: Evidence) -> bool:
+    """Wrong clocks do not count: no lock of this kind survives them."""
+    return evidence.line.verdict in ("valid", "violation") and not evidence.fault.sets_clocks

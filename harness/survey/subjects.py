@@ -5,7 +5,7 @@ What the lock's own manifest says, its version and its language, is taken from t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -19,18 +19,21 @@ Role = Literal["library", "correct", "broken"]
 """`correct`: a lock of ours that must not be blamed, `broken`: one that must be. They show what the survey sees."""
 
 
-class Downloads(msgspec.Struct, frozen=True):
-    """`a_month`: how many. `source` and `date`: who says so, and of when."""
+class Downloads(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`a_month`: how many; None where only a `rank` is known, that among the most downloaded of its registry. `source`
+    and `date`: who says so, and of when."""
 
-    a_month: int
+    a_month: int | None
     source: str
     date: str
+    rank: int | None = None
 
 
 class Subject(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """`lock`: its name for `--lock`. `nodes`: 1 for a lock of a single server. `algorithm`: in a few words. `extends`:
     its user can extend a lease; `renews`: it can renew its lease by itself. `downloads`: None if unknown.
-    `is_quick`: part of the quick form."""
+    `has_tokens`: each grant comes with a fencing token. `known_broken`: of a correct lock, the promises that it cannot
+    keep, as a claim shows. `is_quick`: part of the quick form."""
 
     name: str
     lock: str
@@ -41,6 +44,8 @@ class Subject(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     renews: bool = False
     role: Role = "library"
     downloads: Downloads | None = None
+    has_tokens: bool = False
+    known_broken: tuple[str, ...] = ()
     is_quick: bool = False
 
 
@@ -53,13 +58,40 @@ class Library:
     language: str
 
 
-_POTTERY: Final = Downloads(257_000, "PyPI, by Cloudsmith Navigator: a week times 4.3", "December 2025")
-_AIOREDLOCK: Final = Downloads(73_000, "PyPI, by Cloudsmith Navigator: a week times 4.3", "2026")
-_REDIS_PY: Final = Downloads(237_307_530, "PyPI Stats; the whole client, of which the lock is a part", "mid-2026")
-_REDLOCK_NODE: Final = Downloads(2_780_000, "npm, by Cloudsmith Navigator: a week times 4.3, all versions", "undated")
-_WARLOCK: Final = Downloads(163_000, "npm, by Socket: a week times 4.3", "2024")
-_REDIS_LOCK: Final = Downloads(176_000, "npm, by Socket: a week times 4.3", "2024")
-_REDIS_SEMAPHORE: Final = Downloads(1_010_000, "npm, by Socket: a week times 4.3", "2024")
+def _npm(a_month: int) -> Downloads:
+    return Downloads(a_month, "npm, all versions of the package", "autumn 2026")
+
+
+def _pypi(rank: int) -> Downloads:
+    return Downloads(None, "PyPI's 15,000 most downloaded", "autumn 2026", rank)
+
+
+_POTTERY: Final = _pypi(6_503)
+_AIOREDLOCK: Final = _pypi(12_262)
+_REDIS_PY: Final = _pypi(143)
+_REDLOCK_NODE: Final = _npm(3_276_541)
+_SESAMECARE: Final = _npm(454_723)
+_UNIVERSAL: Final = _npm(70_204)
+_WARLOCK: Final = _npm(135_217)
+_REDIS_LOCK: Final = _npm(152_912)
+_REDIS_SEMAPHORE: Final = _npm(1_277_309)
+
+RELEASED: Final[Mapping[str, str]] = {
+    "aioredlock": "2022-02",
+    "pottery": "2025-03",
+    "pyredlock": "2023-11",
+    "python-redis-lock": "2026-04",
+    "redis": "2026-07",
+    "redlock-ng": "2026-01",
+    "redlock-py": "2016-03",
+    "redislock": "2023-07",
+    "redsync": "2026-10",
+    "rueidislock": "2026-10",
+}
+"""The month of each library's newest release, by PyPI and the Go module proxy. `redlock` of PyPI is in
+`released_of`: npm has a library of the same name. npm, Maven and crates.io are not asked."""
+_OLD_YEARS: Final = 3
+"""A library without a release for so long is called unmaintained."""
 
 _IN_TURN: Final = "Redlock, one node after the other"
 _AT_ONCE: Final = "Redlock, all nodes at once"
@@ -73,7 +105,7 @@ SUBJECTS: Final = (
     Subject(name="redlock-renewing", lock="redlock-renewing", algorithm="Redlock with a thread that renews",
             extends=True, renews=True, role="correct"),
     Subject(name="redlock-token", lock="redlock-token", algorithm="Redlock whose nodes count their grants",
-            extends=True, role="correct"),
+            extends=True, role="correct", has_tokens=True, known_broken=("tokens",)),
     Subject(name="control-quorum-of-two", lock="control-quorum-of-two", algorithm="Redlock with two nodes as a quorum",
             extends=True, role="broken", is_quick=True),
     Subject(name="redlock-ng", lock="redlock-ng", algorithm=_IN_TURN, extends=True, is_quick=True,
@@ -81,8 +113,10 @@ SUBJECTS: Final = (
     Subject(name="redlock-ng-async", lock="redlock-ng-async", algorithm=_AT_ONCE,
             homepage="https://github.com/alwaysvivek/redlock-py"),
     Subject(name="redlock-py", lock="redlock-py", algorithm=_IN_TURN, is_quick=True,
+            downloads=_pypi(4_469),
             homepage="https://github.com/SPSCommerce/redlock-py"),
     Subject(name="redlock-pypi", lock="redlock-pypi", algorithm=_IN_TURN,
+            downloads=_pypi(8_366),
             homepage="https://github.com/glasslion/redlock"),
     Subject(name="pyredlock", lock="pyredlock", algorithm=_IN_TURN, extends=True,
             homepage="https://github.com/amazingchow/redlock-py"),
@@ -102,10 +136,13 @@ SUBJECTS: Final = (
     Subject(name="redlock-node-5-timeouts", lock="redlock-node-5-timeouts", extends=True, renews=True,
             algorithm=_LIMITED, downloads=_REDLOCK_NODE, homepage="https://github.com/mike-marcacci/node-redlock"),
     Subject(name="sesamecare-redlock", lock="sesamecare-redlock", algorithm=_MAJORITY, extends=True, renews=True,
+            downloads=_SESAMECARE,
             homepage="https://github.com/sesamecare/redlock"),
     Subject(name="sesamecare-redlock-timeouts", lock="sesamecare-redlock-timeouts", extends=True, renews=True,
-            algorithm=_LIMITED, homepage="https://github.com/sesamecare/redlock"),
+            algorithm=_LIMITED, downloads=_SESAMECARE,
+            homepage="https://github.com/sesamecare/redlock"),
     Subject(name="redlock-universal", lock="redlock-universal", algorithm=_AT_ONCE, extends=True, renews=True,
+            downloads=_UNIVERSAL,
             homepage="https://github.com/alexpota/redlock-universal"),
     Subject(name="redis-semaphore", lock="redis-semaphore", algorithm=_AT_ONCE, renews=True,
             downloads=_REDIS_SEMAPHORE, homepage="https://github.com/swarthy/redis-semaphore"),
@@ -125,7 +162,8 @@ SUBJECTS: Final = (
     Subject(name="redis-semaphore-mutex", lock="redis-semaphore-mutex", algorithm=_COMPARED, renews=True, nodes=1,
             downloads=_REDIS_SEMAPHORE, homepage="https://github.com/swarthy/redis-semaphore"),
     Subject(name="redlock-universal-simple", lock="redlock-universal-simple", algorithm=_COMPARED, extends=True,
-            renews=True, nodes=1, homepage="https://github.com/alexpota/redlock-universal"),
+            renews=True, nodes=1, downloads=_UNIVERSAL,
+            homepage="https://github.com/alexpota/redlock-universal"),
     Subject(name="node-redis-warlock", lock="node-redis-warlock", algorithm=_COMPARED, extends=True, nodes=1,
             downloads=_WARLOCK, homepage="https://github.com/TheDeveloper/warlock"),
     Subject(name="redis-lock-node", lock="redis-lock-node", algorithm="SET NX PX, deleted whosever it is", nodes=1,
@@ -135,7 +173,8 @@ SUBJECTS: Final = (
     Subject(name="redis-py-lock-async", lock="redis-py-lock-async", algorithm=_COMPARED, extends=True, nodes=1,
             downloads=_REDIS_PY, homepage="https://github.com/redis/redis-py"),
     Subject(name="python-redis-lock", lock="python-redis-lock", algorithm="SET NX EX, and a list that wakes waiters",
-            extends=True, renews=True, nodes=1, homepage="https://github.com/ionelmc/python-redis-lock"),
+            extends=True, renews=True, nodes=1, downloads=_pypi(4_763),
+            homepage="https://github.com/ionelmc/python-redis-lock"),
     Subject(name="redislock", lock="redislock", algorithm=_COMPARED, extends=True, nodes=1,
             homepage="https://github.com/bsm/redislock"),
     Subject(name="rueidislock", lock="rueidislock", algorithm="SET NX PX, with client-side caching", renews=True,
@@ -145,8 +184,20 @@ SUBJECTS: Final = (
     Subject(name="redisson-fair-lock", lock="redisson-fair-lock", algorithm="the same, with a queue", renews=True,
             nodes=1, homepage="https://github.com/redisson/redisson"),
     Subject(name="redisson-fenced-lock", lock="redisson-fenced-lock", algorithm="the same, with a fencing token",
-            renews=True, nodes=1, homepage="https://github.com/redisson/redisson"),
+            has_tokens=True, renews=True, nodes=1, homepage="https://github.com/redisson/redisson"),
 )  # fmt: skip
+
+
+def released_of(library: Library) -> str:
+    """The month of its newest release, as `2016-03`; empty where it is not known."""
+    return "2015-12" if (library.name, library.language) == ("redlock", "python") else RELEASED.get(library.name, "")
+
+
+def is_old(released: str, asked: str) -> bool:
+    """Whether a release of that month is three years old on the date `asked`, as `2026-11-24`."""
+    return bool(released and asked) and int(asked[:4]) * 12 + int(asked[5:7]) >= (
+        int(released[:4]) + _OLD_YEARS
+    ) * 12 + int(released[5:7])
 
 
 def library_of(subject: Subject) -> Library:

@@ -8,31 +8,34 @@ from typing import Final
 from fencepost.text import count, listed, percent, plural
 from harness.campaign import facts
 from harness.campaign.grid import Grid
-from harness.survey.grid import FAULTS, USES, Fault
+from harness.survey.grid import FAULTS, TTL_MS, USES, Fault
 from harness.survey.promises import ENOUGH
 from harness.survey.settle import SIGNS, Row, Settled
-from harness.survey.subjects import Subject
+from harness.survey.subjects import Library, Subject, is_old, released_of
 
 INTRODUCTION: Final = (
     "A distributed lock lets one of many programs at a time do something that two must not do at once. These libraries "
     "keep it on Redis servers, for a time to live (TTL), so that it comes free when its holder dies.",
-    "Real client processes used each library as its README recommends, on real servers, while the same faults were "
-    "injected into all of them. A judge went through each record afterwards. It blames the lock only where every "
-    "reading of the record does.",
+    f"Real client processes used each library on real servers, with a TTL of {TTL_MS / 1000:g} s, while the same "
+    "faults were injected into all of them. That TTL is shorter than most libraries recommend, so that a fault of a "
+    "second or two outlasts it; all other settings are those in the locks' manifests. A judge went through each record "
+    "afterwards. It blames the lock only where every reading of the record does.",
 )
 
 READING: Final = (
     "✗ broken: in how many of the runs in which the promise was tested. ✓ kept: tested in "
     f"{ENOUGH} runs or more and never broken; the number is the share of such runs that may break it all the same "
     "(the upper end of Clopper and Pearson's 95 % interval), over all faults; under one of them it may be more. "
-    "? not known: never tested, or too seldom, or not clear."
+    "? not known, with the reason. — does not apply. A ✗ has a finding that says what happens and where in the "
+    "library; what no finding explains is a ?. Runs in which a server's clock was set wrong count for nothing here."
 )
 
 NOT_TESTED: Final = (
     "Power cuts, full disks, and servers that lose what they had acknowledged.",
     "Redis Cluster, Sentinel and replicas: each server here is on its own.",
     "Other settings than those shown. Many libraries have a setting that mends what their defaults do.",
-    "Other TTLs than 1 s, and more than five clients.",
+    f"Other TTLs than {TTL_MS / 1000:g} s, and more than five clients. The findings say what another TTL changes.",
+    "Libraries in Ruby, .NET, PHP and for Deno.",
 )
 
 OURS: Final[Mapping[str, str]] = {
@@ -67,25 +70,42 @@ def _control(row: Row) -> str:
     name = f"{row.subject.name} ({OURS[row.subject.role]})"
     if not row.runs:
         return f"{name}: no run."
-    blamed = [each.promise.title for each in row.settled if each.answer == "broken"]
+    broken = [each.promise for each in row.settled if each.answer == "broken"]
+    blamed = [each.title for each in broken if each.name not in row.subject.known_broken]
     said = f"blamed for {listed(blamed)}" if blamed else "not blamed"
+    if known := [each.title for each in broken if each.name in row.subject.known_broken]:
+        said += f", but for {listed(known)}, of which it is known"
     if row.is_as_it_must_be is None:
         said += " so far"
     wrong = " This is wrong, so nothing on this page can be relied on." if row.is_as_it_must_be is False else ""
     return f"{name}: {plural(row.runs, 'run')}, {said}.{wrong}"
 
 
-def about(row: Row) -> str:
-    """`redlock 4.2.0 · node · 2,780,000 downloads a month · Redlock, all nodes at once`."""
+def about(row: Row, asked: str) -> str:
+    """`redlock 4.2.0 · node · 2,780,000 downloads a month · Redlock, all nodes at once`. `asked`: the date of the
+    runs."""
     library, subject = row.library, row.subject
     if subject.role != "library":
         return f"{OURS[subject.role]} · {subject.algorithm}"
-    return " · ".join([f"{library.name} {library.version}", library.language, downloads(subject), subject.algorithm])
+    name = f"{library.name} {library.version}"
+    said = (name, library.language, released(library, asked), downloads(subject), subject.algorithm)
+    return " · ".join(filter(None, said))
 
 
 def downloads(subject: Subject) -> str:
-    """`2,780,000 downloads a month`."""
-    return f"{count(subject.downloads.a_month)} downloads a month" if subject.downloads else "downloads unknown"
+    """`2,780,000 downloads a month`, or `rank 143 on PyPI`."""
+    found = subject.downloads
+    if found is None:
+        return "downloads not published"
+    if found.a_month is None:
+        return f"rank {count(found.rank or 0)} on PyPI"
+    return f"{count(found.a_month)} downloads a month"
+
+
+def released(library: Library, asked: str) -> str:
+    """`newest release 2016-03: unmaintained`; empty if it is not known. `asked`: when."""
+    month = released_of(library)
+    return f"newest release {month}{': unmaintained' if is_old(month, asked) else ''}" if month else ""
 
 
 def source(subject: Subject) -> str:
@@ -98,10 +118,10 @@ def sign(settled: Settled) -> str:
 
 
 def note(settled: Settled) -> str:
-    """What stands beside the sign: `3 of 40`, `≤ 9 %`, or nothing."""
+    """What stands beside the sign: `3 of 40`, `≤ 9 %`, or why it is not known."""
     if settled.answer == "broken":
         return f"{settled.rate.events} of {settled.rate.trials}"
-    return f"≤ {percent(settled.rate.high, up=True)}" if settled.answer == "kept" else ""
+    return f"≤ {percent(settled.rate.high, up=True)}" if settled.answer == "kept" else settled.brief
 
 
 def story(settled: Settled) -> str:

@@ -145,10 +145,10 @@ def test_only_what_is_played_is_called_a_fault_and_who_is_spared_one_is_said(tmp
 
 def test_a_table_has_no_column_that_nobody_in_it_can_be_asked_about(written: Path) -> None:
     page, text = ((written / name).read_text() for name in ("index.html", "survey.md"))
-    five, one = (page.split("<h2>Five servers</h2>")[1].split("<h2>Controls")[0]).split("<h2>One server</h2>")
+    five, one = (page.split("<h2>Five servers, ")[1].split("<h2>Controls")[0]).split("<h2>One server, ")
     assert (five.count("survives a hung node</th>"), one.count("survives a hung node</th>")) == (1, 0)
     assert (one.count("<tr>"), one.count("<td class=")) == (2, 6), "heads and one lock"
-    assert "| returns within its own timeout |\n" in text.split("## One server")[1]
+    assert "| returns within its own timeout |\n" in text.split("## One server, ")[1]
 
 
 def test_what_the_libraries_did_comes_before_what_the_controls_did_and_few_runs_are_named(tmp_path: Path) -> None:
@@ -160,7 +160,8 @@ def test_what_the_libraries_did_comes_before_what_the_controls_did_and_few_runs_
             folder.append(
                 line("control-quorum-of-two", "jitter", use, blamed("overlap"), seed=seed, verdict="violation")
             )
-    write(folder)
+    about = About("redlock-ng", "exclusive", "overlap", "violation", "it.tar.xz")
+    write(folder, Finding("it", about, "# A title\n\nSo."))
     folder.close()
     for name, at in (("index.html", 'id="{}-exclusive"'), ("survey.md", "### {}: exclusive")):
         text = (folder.path / name).read_text()

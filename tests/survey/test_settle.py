@@ -87,7 +87,7 @@ def test_a_promise_is_kept_if_it_was_at_stake_often_enough_and_shows_its_bound()
 
 
 def test_with_too_few_runs_nothing_is_kept() -> None:
-    assert {settled.answer for settled in answers(many(runs=ENOUGH - 1)).values()} == {"unknown"}
+    assert {settled.answer for settled in answers(many(runs=ENOUGH - 1)).values()} == {"unknown", "inapplicable"}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_run_that_broke_off_or_has_no_figures_counts_for_nothing() -> None:
         RunLine(cell=each.cell, seed=each.seed, folder="x", verdict="broke off", took_s=1, error="x") for each in many()
     ]
     (row,) = rows_of([made.subject("redlock-ng")], made.grid("redlock-ng"), broke)
-    assert {settled.why for settled in row.settled} == {"not played yet"}
+    assert {each.why for each in row.settled if each.answer != "inapplicable"} == {"not played yet"}
     assert (row.runs, row.broke_off) == (0, ENOUGH)
 
 
@@ -166,7 +166,8 @@ def test_two_inside_because_a_clock_was_wrong_is_not_the_librarys_doing() -> Non
         row = clocks(**parts)
         assert row.settled[0].answer == "unknown", parts
         assert (row.clocks.events, row.clocks.trials) == (1, 1)
-    assert clocks(clock=2, library=1).settled[0].answer == "broken"
+    spoilt = clocks(clock=2, library=1).settled[0]
+    assert (spoilt.answer, spoilt.rate.trials) == ("unknown", 0), "a run with a wrong clock counts for nothing"
     plain = answers([line("redlock-ng", "jitter", "short holds", blamed("overlap"), verdict="violation")])
     assert plain["exclusive"].answer == "broken", "without a wrong clock it need not be shown which part failed"
 
@@ -190,6 +191,44 @@ def test_a_late_extension_that_did_no_harm_breaks_nothing_and_other_findings_are
     )
     assert not row.is_blamed
     assert row.others == {"late-extension": 1, "lease-lost-early": 1}
+
+
+def test_a_lease_that_its_lock_says_is_over_is_too_short_and_safe() -> None:
+    late = answers([line("redlock-node-5", "jitter", "long holds", blamed("late-grant"))], "redlock-node-5")
+    assert late["validity"].answer == "unknown"
+    untold = answers([line("redlock-ng", "jitter", "long holds", blamed("late-grant"))])
+    assert untold["validity"].answer == "broken"
+    gone = answers([line("redlock-node-5", "jitter", "long holds", blamed("lease-without-majority"))], "redlock-node-5")
+    assert gone["validity"].answer == "broken"
+
+
+def test_what_no_finding_explains_is_no_accusation_but_of_a_lock_of_ours() -> None:
+    def settled(name: str, *findings: Finding) -> Settled:
+        one = line(name, "jitter", "long holds", blamed("overlap"), verdict="violation")
+        (row,) = rows_of([made.subject(name)], made.grid(name), [one])
+        return beside(row, findings).settled[0]
+
+    about = About("redlock-ng", "exclusive", "overlap", "violation", "it.tar.xz")
+    assert settled("redlock-ng", Finding("it", about, "# A title")).answer == "broken"
+    unexplained = settled("redlock-ng")
+    assert (unexplained.answer, unexplained.brief) == ("unknown", "1 of 1, unexplained")
+    assert settled("control-quorum-of-two").answer == "broken"
+
+
+def test_tokens_that_do_not_increase_are_held_against_locks_that_have_tokens() -> None:
+    def tokens(name: str) -> Settled:
+        return answers([line(name, "jitter", "long holds", blamed("token-not-increasing"))], name)["tokens"]
+
+    assert tokens("redisson-fenced-lock").answer == "broken"
+    assert tokens("redlock-token").answer == "broken"
+    assert answers(many())["tokens"].answer == "inapplicable"
+
+
+def test_a_correct_lock_may_break_what_it_is_known_not_to_keep() -> None:
+    one = line("redlock-token", "jitter", "long holds", blamed("token-not-increasing"))
+    (row,) = rows_of([made.subject("redlock-token")], made.grid("redlock-token"), [one])
+    assert row.is_as_it_must_be is True
+    assert "not blamed, but for tokens increase, of which it is known" in controls([row])[0]
 
 
 @pytest.mark.parametrize(
