@@ -1,0 +1,103 @@
+"""Draw every published page again from its record, or say which ones differ from what is drawn now.
+
+    python tools/published.py            rewrites them
+    python tools/published.py --check    changes nothing; exit code 1, and a line for each file that differs
+
+A record is a folder below `results/` with a `campaign.json`. No run is made, and nothing needs to be installed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from checkout import ROOT
+
+# isort: split
+from fencepost.files import write_whole
+from harness.campaign.aggregate import summaries
+from harness.campaign.document import StudyDocument
+from harness.campaign.folder import CampaignFolder, read_campaign, read_run_lines
+from harness.campaign.forms import forms_of
+from harness.campaign.page import document_of as report_of
+from harness.campaign.study import Played
+from harness.claims.grid import chosen
+from harness.claims.page import document_of as claims_of
+from harness.claims.session import settle_all as settle_claims
+from harness.options import parse_run
+from harness.studies.findings.study import document_of as replays_of
+from harness.studies.findings.study import replayed
+from harness.survey.findings import FOLDER, read_findings
+from harness.survey.page import document_of as survey_of
+from harness.survey.session import settle_all as settle_survey
+
+RESULTS: Final = ROOT / "results"
+
+
+def _survey(played: Played) -> StudyDocument:
+    findings = read_findings(played.path / FOLDER)
+    return survey_of(findings, played, settle_survey(findings, played))
+
+
+def _claims(played: Played) -> StudyDocument:
+    repeats = min(part.seeds for part in played.campaign.grid.parts)
+    return claims_of(played, settle_claims(chosen(()), repeats, played.lines))
+
+
+def _replays(played: Played) -> StudyDocument:
+    return replays_of(played, replayed(played.campaign.grid, played.lines))
+
+
+def _report(played: Played) -> StudyDocument:
+    return report_of(played, summaries(played.campaign.grid, played.lines))
+
+
+_DRAWN_BY: Final[Mapping[str, Callable[[Played], StudyDocument]]] = {
+    "survey": _survey,
+    "claims": _claims,
+    "findings": _replays,
+}
+"""By the name of the record's grid; all others are reports of `fencepost compare`."""
+
+
+def records(results: Path = RESULTS) -> list[Path]:
+    """The folders of all published records."""
+    return sorted(file.parent for file in results.rglob("campaign.json") if "quick" not in file.parts)
+
+
+def drawn(record: Path) -> Mapping[str, bytes]:
+    """Every form of the page of a record, by file name."""
+    campaign = read_campaign(record)
+    timelines = CampaignFolder(record, campaign, -1).all_timelines()
+    grid = campaign.grid
+    cells = [name for name, (_, cell) in grid.cells.items() if not cell.script]
+    configs = {name: parse_run(grid.words(name, grid.first_seed)) for name in cells}
+    played = Played(record, campaign, read_run_lines(record), configs, timelines, {}, is_complete=True)
+    forms = forms_of(_DRAWN_BY.get(grid.name, _report)(played))
+    return {name: form.encode() if isinstance(form, str) else form for name, form in forms.items()}
+
+
+def differing(record: Path) -> Iterator[str]:
+    """The files of a record that are not as they are drawn now."""
+    for name, content in drawn(record).items():
+        file = record / name
+        if not file.exists() or file.read_bytes() != content:
+            yield name
+
+
+def main() -> int:
+    if sys.argv[1:] == ["--check"]:
+        found = [f"{record.relative_to(ROOT)}/{name}" for record in records() for name in differing(record)]
+        print("\n".join(found) or "every published page is as its record says")
+        return 1 if found else 0
+    for record in records():
+        for name, content in drawn(record).items():
+            write_whole(record / name, content)
+        print(record.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
