@@ -20,7 +20,7 @@ unexport PYTHONHOME
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help base dev lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
-        test-power test-controls test-standard test-all report-fsync mutants claims survey systems nightly many-clients foreign \
+        test-power test-controls test-standard test-all report-fsync mutants claims survey published systems nightly many-clients foreign \
         foreign-names fuzz fuzz-judge flips same-verdicts no-blame no-blame-under-faults no-blame-standard signals surroundings engines \
         tampered house screenshots diagrams recording docs lint lock clean
 
@@ -147,6 +147,9 @@ claims: base ## what is said about locks on Redis, settled by experiment; QUICK=
 survey: base ## which lock library keeps which promise? ten hours; QUICK=1: a part of it in a quarter of an hour
 	.venv/bin/fencepost survey $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) --workers $(or $(WORKERS),2) \
 		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
+
+published: base ## draw every page below results/ again from its record; ARGS=--check: say which ones differ
+	.venv/bin/python tools/published.py $(ARGS)
 
 systems: base ## locks on Redis, PostgreSQL, etcd and ZooKeeper under the same faults: four hours; QUICK=1: a quarter of an hour
 	.venv/bin/fencepost study systems $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \

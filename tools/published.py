@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from checkout import ROOT
 
 # isort: split
@@ -21,12 +22,14 @@ from harness.campaign.aggregate import summaries
 from harness.campaign.document import StudyDocument
 from harness.campaign.folder import CampaignFolder, read_campaign, read_run_lines
 from harness.campaign.forms import forms_of
+from harness.campaign.grid import GRIDS, load_grid
 from harness.campaign.page import document_of as report_of
 from harness.campaign.study import Played
 from harness.claims.grid import chosen
 from harness.claims.page import document_of as claims_of
 from harness.claims.session import settle_all as settle_claims
 from harness.options import parse_run
+from harness.studies.findings.evidence import block, with_block
 from harness.studies.findings.study import document_of as replays_of
 from harness.studies.findings.study import replayed
 from harness.survey.findings import FOLDER, read_findings
@@ -34,6 +37,7 @@ from harness.survey.page import document_of as survey_of
 from harness.survey.session import settle_all as settle_survey
 
 RESULTS: Final = ROOT / "results"
+REPLAYS: Final = "survey/replays"
 
 
 def _survey(played: Played) -> StudyDocument:
@@ -68,15 +72,29 @@ def records(results: Path = RESULTS) -> list[Path]:
 
 
 def drawn(record: Path) -> Mapping[str, bytes]:
-    """Every form of the page of a record, by file name."""
+    """Every form of the page of a record, by file name, in today's words."""
     campaign = read_campaign(record)
     timelines = CampaignFolder(record, campaign, -1).all_timelines()
     grid = campaign.grid
+    shipped = grid.name.replace("-", "_")
+    if (GRIDS / f"{shipped}.py").exists():
+        grid = grid.worded_as(load_grid(shipped, quick=False))
+        campaign = msgspec.structs.replace(campaign, grid=grid)
     cells = [name for name, (_, cell) in grid.cells.items() if not cell.script]
     configs = {name: parse_run(grid.words(name, grid.first_seed)) for name in cells}
     played = Played(record, campaign, read_run_lines(record), configs, timelines, {}, is_complete=True)
     forms = forms_of(_DRAWN_BY.get(grid.name, _report)(played))
     return {name: form.encode() if isinstance(form, str) else form for name, form in forms.items()}
+
+
+def texts(results: Path = RESULTS) -> Iterator[tuple[Path, str]]:
+    """The text of each finding, with what the replays measured."""
+    record = results / REPLAYS
+    campaign = read_campaign(record)
+    found = replayed(campaign.grid, read_run_lines(record))
+    for file in sorted((results / "survey" / FOLDER).glob("*.md")):
+        own = [one for one in found if one.finding == file.stem]
+        yield file, with_block(file.read_text(), block(own, campaign))
 
 
 def differing(record: Path) -> Iterator[str]:
@@ -89,9 +107,12 @@ def differing(record: Path) -> Iterator[str]:
 
 def main() -> int:
     if sys.argv[1:] == ["--check"]:
-        found = [f"{record.relative_to(ROOT)}/{name}" for record in records() for name in differing(record)]
+        found = [str(file.relative_to(ROOT)) for file, text in texts() if file.read_text() != text]
+        found += [f"{record.relative_to(ROOT)}/{name}" for record in records() for name in differing(record)]
         print("\n".join(found) or "every published page is as its record says")
         return 1 if found else 0
+    for file, text in texts():
+        write_whole(file, text)
     for record in records():
         for name, content in drawn(record).items():
             write_whole(record / name, content)

@@ -19,7 +19,7 @@ PUBLISHED = sorted(path.parent for path in RESULTS.glob("reports/*/campaign.json
 
 
 def test_there_are_published_reports() -> None:
-    assert {"fsync", "libraries"} <= {path.name for path in PUBLISHED}
+    assert {"fsync", "fsync-containers"} <= {path.name for path in PUBLISHED}
 
 
 @pytest.mark.parametrize("report", PUBLISHED, ids=lambda path: path.name)
@@ -41,6 +41,11 @@ def _text_of(frame: pd.DataFrame, place: Path) -> Path:
     return place / "now.csv"
 
 
+def _again(command: list[str], report: Path, place: Path) -> list[str]:
+    """The command, with other folders: options of its own stand before a `--`."""
+    return [command[0], "--report", str(report), "--results", str(place / "runs"), *command[1:]]
+
+
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which nothing was set up: no lock, no server, no proxy, no engine."""
@@ -50,7 +55,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("bare")
-@pytest.mark.parametrize(("published", "exit_code"), [("reports/libraries", 0), ("claims/published", 1)])
+@pytest.mark.parametrize(("published", "exit_code"), [("reports/fsync", 0), ("claims/published", 1)])
 def test_a_published_report_is_drawn_again_without_what_made_its_runs(
     published: str, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -60,7 +65,7 @@ def test_a_published_report_is_drawn_again_without_what_made_its_runs(
         (copy / name).unlink()
     command = shlex.split(read_campaign(copy).command.splitlines()[-1])[1:]
     monkeypatch.chdir(tmp_path)
-    assert run([*command, "--report", str(copy), "--results", str(tmp_path / "runs")]) == exit_code
+    assert run(_again(command, copy, tmp_path)) == exit_code
     said = capfd.readouterr().out
     made = len({line.slot for line in read_run_lines(copy)})
     assert f"found {made} of them finished" in said
@@ -73,13 +78,13 @@ def test_a_published_report_is_drawn_again_without_what_made_its_runs(
 def test_a_report_that_lacks_a_run_says_which_lock_it_needs(
     bare: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    copy = shutil.copytree(RESULTS / "reports" / "libraries", tmp_path / "again")
+    copy = shutil.copytree(RESULTS / "reports" / "fsync", tmp_path / "again")
     lines = (copy / "runs.jsonl").read_text().splitlines(keepends=True)
-    lines.remove(next(line for line in lines if '"cell":"redlock-py' in line))
+    lines.remove(next(line for line in lines if "· redlock-ng" in line))
     (copy / "runs.jsonl").write_text("".join(lines))
     monkeypatch.chdir(tmp_path)
     command = shlex.split(read_campaign(copy).command)[1:]
-    assert run([*command, "--report", str(copy), "--results", str(tmp_path / "runs")]) == 254
+    assert run(_again(command, copy, tmp_path)) == 254
     said = capfd.readouterr().err
     assert len(said.splitlines()) == 1
-    assert "fencepost setup --lock redlock-py" in said
+    assert "fencepost setup --lock redlock-ng" in said

@@ -86,6 +86,21 @@ def _renewing(finding: str, lock: str, slow: Mapping[str, str] | None = None) ->
     return Replay(finding, lock, "lease-without-majority", options | hung, slow)
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A finding that the runs of another one (`of`) show, too."""
+
+    finding: str
+    of: str
+    locks: tuple[str, ...]
+    kind: str
+
+
+SHARED: Final = (
+    Shared("late-reply-overruns-the-timeout", "late-reply",
+           ("redis-py-lock", "redis-py-lock-async", "redisson-lock", "redisson"), "acquire-overrun"),
+)  # fmt: skip
+
 _PARTITIONED: Final = {"clients": "5", "duration": "10s", "hold": "uniform:500ms-1500ms", "extend": "3"}
 _NO_FAULT: Final = {"nemesis": "none", "clients": "5", "duration": "10s", "hold": "uniform:2ms-20ms"}
 

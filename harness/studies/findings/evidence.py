@@ -1,0 +1,80 @@
+"""What stands in the text of a published finding and is measured: its commands, how often each showed it, and with
+which versions.
+
+It is a block between two comments, drawn from the record of the replays. Beside it, a text has no figure that is not a
+field of its data (`strange_figures`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from fencepost.markdown import escaped, table
+from fencepost.text import listed
+from harness.campaign import facts
+from harness.campaign.folder import Campaign
+from harness.campaign.provenance import date_of, in_words
+from harness.studies.findings.study import Replayed
+
+_BEGIN: Final = "<!-- from the record of the replays: make published -->"
+_END: Final = "<!-- end -->"
+_NOT_MEASURED: Final = re.compile(
+    r"```.*?```"  # a block of code
+    r"|^ {4}.*?$"  # an indented one
+    r"|`[^`]*`"  # code within a line
+    r"|\([^()]*\d+(?:-\d+)?[^()]*\)"  # lines of a source file
+    r"|#\d+"  # an issue
+    r"|\b(?:v|version )?\d+\.\d+(?:\.\d+)*(?:-[\w.]+)?\b",  # a version
+    re.DOTALL | re.MULTILINE,
+)
+_FIGURE: Final = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
+
+
+def block(found: Sequence[Replayed], campaign: Campaign) -> str:
+    """The measured part of one finding's text, between its two comments."""
+    lines = [line for one in found for line in one.lines]
+    if not lines:
+        return f"{_BEGIN}\n\nNo replay is on record.\n\n{_END}"
+    rows = [[*map(escaped, (one.lock, one.settings, one.said, _clearest(one)))] for one in found if one.lines]
+    commands = dict.fromkeys(facts.command(campaign.grid, one.cell, 1) for one in found if one.is_shown)
+    servers = sorted({line.versions.get("servers", "") for line in lines} - {""})
+    libraries = sorted({line.versions.get("lock libraries", "") for line in lines} - {""})
+    revisions = {line.revision: 0 for line in lines}
+    dates = sorted({date_of(line.folder) for line in lines} - {""})
+    made = f"{listed(libraries)} on {listed(servers)}; {', '.join(dates)}, revision {in_words(revisions)}."
+    shown = [f"    {command}" for command in commands]
+    return "\n".join(
+        [
+            _BEGIN, "", "**Repeat it**, with any seed:", "", *shown, "",
+            *table(["lock", "settings", "shown in", "the clearest of these runs"], rows), "",
+            escaped(made), "", _END,
+        ]
+    )  # fmt: skip
+
+
+def _clearest(one: Replayed) -> str:
+    """What the judge said of the run with the most cases, in its own words."""
+    said = [blamed for line in one.shown if line.figures for blamed in line.figures.blamed if blamed.kind == one.kind]
+    return max(said, key=lambda blamed: blamed.count).text if said else ""
+
+
+def with_block(text: str, measured: str) -> str:
+    """The text with this block in the place of the one that it has. Raises ValueError if it has none."""
+    before, begin, rest = text.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        raise ValueError("the text has no block for what is measured")
+    return f"{before}{measured}{after}"
+
+
+def without_block(text: str) -> str:
+    return with_block(text, "")
+
+
+def strange_figures(text: str, fields: Iterable[str]) -> list[str]:
+    """The figures of a text that are none of these fields. Code, lines of sources, issues and versions are no figures.
+    `fields`: texts that hold the data."""
+    known = {number for field in fields for number in _FIGURE.findall(field)}
+    return [number for number in _FIGURE.findall(_NOT_MEASURED.sub("", without_block(text))) if number not in known]
