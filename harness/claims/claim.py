@@ -11,7 +11,8 @@ Role = Literal["supports", "contradicts", "control"]
 It repeats the steps with the one thing changed on which the claim depends, so it shows that the experiment would have
 seen the opposite."""
 
-Answer = Literal["confirmed", "refuted", "undecided"]
+Answer = Literal["confirmed", "not refuted", "refuted", "undecided"]
+"""`not refuted`: of a claim that something always holds, which too few runs tried to break."""
 
 
 class Document(msgspec.Struct, frozen=True):

@@ -82,7 +82,7 @@ def _row(settled: Settled) -> list[Text | TableField]:
         linked,
         gist,
         sources,
-        TableField(answer, tone=f"answer {answer}"),
+        TableField(answer, tone=f"answer {answer.replace(' ', '-')}"),
         evidence,
         TableField(predicted, tone="predicted"),
     ]

@@ -24,6 +24,9 @@ from harness.claims.measured import Measured, measured_of, outcome_of
 
 SIGNIFICANT: Final = 0.05
 _MOST_RUNS: Final = 1_000
+ENOUGH: Final = 60
+"""In so many runs a claim that something always holds must not be broken before it is called confirmed: the exact 95 %
+interval then leaves room for 6 % of such runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class Settled:
         """None where nothing was predicted or decided."""
         if self.claim.prediction is None or self.answer == "undecided":
             return None
-        return self.answer == self.claim.prediction
+        return ("confirmed" if self.answer == "not refuted" else self.answer) == self.claim.prediction
 
 
 def settle(claim: Claim, tried: Sequence[Tried], edge: Seen | None = None) -> Settled:
@@ -154,7 +157,8 @@ def _always(tests: Sequence[Tried]) -> tuple[Answer, str]:
         return "refuted", f"{worst.trial.script} shows the opposite in {worst.contradicting} of {runs}."
     supporting = sum(t.supporting for t in tests)
     shown = "the one run that tries" if supporting == 1 else f"all {supporting} runs that try"
-    return _unjudged(tests) or ("confirmed", f"It held in {shown} to break it.")
+    answer: Answer = "confirmed" if supporting >= ENOUGH else "not refuted"
+    return _unjudged(tests) or (answer, f"It held in {shown} to break it.")
 
 
 def _unjudged(tests: Sequence[Tried]) -> tuple[Answer, str] | None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, get_args
 
 from fencepost.text import count, listed, plural
 from harness.campaign import facts, wording
 from harness.campaign.grid import Grid
 from harness.campaign.statistics import Rate
-from harness.claims.claim import Role
+from harness.claims.claim import Answer, Role
 from harness.claims.edges import Seen
-from harness.claims.settle import Settled, Tried
+from harness.claims.settle import ENOUGH, Settled, Tried
 from harness.claims.table import DOCUMENTS
 
 INTRODUCTION: Final = (
@@ -22,10 +22,11 @@ INTRODUCTION: Final = (
     "does not know the script; it looks only at the recorded history. Next to each experiment runs a control: the same "
     "steps with the one thing changed on which the claim depends. A claim is decided only if its control showed what "
     "it must.",
-    "What is possible has to be seen once. What always holds is refuted by one run; “confirmed” then means that no "
-    "experiment here broke it, not that none can. A script shows what can happen, "
-    "not how often it does. That is for the loads: seconds of work by several clients, mostly under faults that are "
-    "drawn from a seed. They yield a rate, or a cost as the median of the runs with the least and the most. "
+    "What is possible has to be seen once. What always holds is refuted by one run; with fewer than "
+    f"{ENOUGH} runs that try to break it, it is “not refuted”, which is no more than that. A script shows "
+    "what can happen, not how often it does. That is for the loads: seconds of work by several clients, mostly under "
+    "faults that are drawn from a seed. They yield a rate, or a cost as the median of the runs with the least and the "
+    "most. "
     "Where a claim is about a tendency, a sign test over the runs of its loads decides (5 % in either direction, each "
     "claim by itself: with several such claims, one may be decided by chance). Where a claim has an edge, "
     "such as the time for which a node must stay down, the same load is played on both sides of it.",
@@ -145,7 +146,7 @@ def command(grid: Grid, tried: Tried) -> str:
 def headline(settled: Sequence[Settled]) -> str:
     """`12 claims: 9 confirmed, 2 refuted, 1 undecided; 1 not as predicted`."""
     answers = [each.answer for each in settled]
-    counted = [f"{answers.count(word)} {word}" for word in ("confirmed", "refuted", "undecided") if word in answers]
+    counted = [f"{answers.count(word)} {word}" for word in get_args(Answer) if word in answers]
     surprises = sum(each.as_predicted is False for each in settled)
     text = f"{plural(len(settled), 'claim')}: {', '.join(counted)}"
     return f"{text}; {surprises} not as predicted" if surprises else text

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
-    file: Annotated[Path, Option("FILE", "a Python file that defines STUDY, or systems")]
+    file: Annotated[Path, Option("FILE", "a Python file that defines STUDY, or systems or findings")]
     quick: Annotated[bool, Option("--quick", "its quick form")] = False
     seeds: Annotated[int | None, Option("--seeds", "runs of each cell", shown_default="what the study says", low=1)] = (
         None
@@ -60,8 +60,8 @@ def _install(study: Study[Any]) -> None:
 
 COMMAND = Command(
     description="""
-Make the runs of a study, and write what it says of them: of one that comes with fencepost (systems), or of your own.
-Locks that are missing are installed first. See docs/reports.md and docs/systems.md.""",
+Make the runs of a study, and write what it says of them: of one that comes with fencepost (systems, findings), or of
+your own. Locks that are missing are installed first. See docs/reports.md, docs/systems.md and docs/survey.md.""",
     arguments=Arguments,
     do=_study,
     usage="fencepost study FILE|NAME [options] [-- options of fencepost test]",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -39,6 +41,14 @@ def test_the_numbers_of_a_published_report_are_read_as_they_were_written(report:
 def _text_of(frame: pd.DataFrame, place: Path) -> Path:
     frame.to_csv(place / "now.csv", index=False)
     return place / "now.csv"
+
+
+def test_every_published_page_and_text_is_what_its_record_says_now() -> None:
+    root = RESULTS.parent
+    checked = subprocess.run(
+        [sys.executable, "tools/published.py", "--check"], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert (checked.returncode, checked.stdout) == (0, "every published page is as its record says\n"), checked.stderr
 
 
 def _again(command: list[str], report: Path, place: Path) -> list[str]:

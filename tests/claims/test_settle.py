@@ -48,10 +48,12 @@ CONTROL = tried("control", held=3)
         ("can", [tried("supports", held=3), CONTROL], "confirmed"),
         ("can", [tried("supports", held=1, failed=2), CONTROL], "confirmed"),
         ("can", [tried("supports", failed=3), CONTROL], "refuted"),
-        ("always", [tried("supports", held=3), CONTROL], "confirmed"),
+        ("always", [tried("supports", held=3), CONTROL], "not refuted"),
+        ("always", [tried("supports", held=59), CONTROL], "not refuted"),
+        ("always", [tried("supports", held=60), CONTROL], "confirmed"),
         ("always", [tried("supports", held=2, failed=1), CONTROL], "refuted"),
         ("always", [tried("contradicts", held=1, failed=2), CONTROL], "refuted"),
-        ("always", [tried("contradicts", failed=3), CONTROL], "confirmed"),
+        ("always", [tried("contradicts", failed=3), CONTROL], "not refuted"),
         ("always", [tried("supports", held=3), tried("contradicts", held=3), CONTROL], "refuted"),
     ],
 )
@@ -90,6 +92,7 @@ def test_an_unknown_run_does_not_hide_what_another_one_showed() -> None:
 def test_an_answer_is_compared_with_the_prediction(prediction: Answer | None, as_predicted: bool | None) -> None:
     found = settled("can", tried("supports", held=3), CONTROL, prediction=prediction)
     assert found.as_predicted is as_predicted
+    assert settled("always", tried("supports", held=3), CONTROL, prediction=prediction).as_predicted is as_predicted
     undecided = settled("can", tried("supports", missing=3), CONTROL, prediction=prediction)
     assert undecided.as_predicted is None
 
@@ -169,7 +172,7 @@ def test_a_wait_is_the_median_of_the_run_and_a_run_without_one_shows_nothing() -
 
 def test_one_run_of_a_control_load_that_shows_what_it_must_is_enough(golden: Golden) -> None:
     control = Tried(Trial("crashes-of-nodes-that-decide", "control"), "…", 1, 4, 0, 0, ())
-    assert settled("always", tried("supports", held=3), control).answer == "confirmed"
+    assert settled("always", tried("supports", held=3), control).answer == "not refuted"
     blind = Tried(Trial("crashes-of-nodes-that-decide", "control"), "…", 0, 5, 0, 0, ())
     found = settled("always", tried("supports", held=3), blind)
     assert found.answer == "undecided"

@@ -8,15 +8,20 @@ from pathlib import Path
 import pytest
 
 from fencepost.errors import UsageError
+from harness.campaign.folder import read_campaign, read_run_lines
 from harness.cli.main import run
 from harness.store.manifest import RunManifest, check_manifest, write_manifest
 from harness.store.run_folder import RunFolder
+from harness.studies.findings.evidence import EMPTY_BLOCK, block, strange_figures, with_block
+from harness.studies.findings.study import replayed
+from harness.studies.findings.table import TIGHT
 from harness.survey import findings
 from harness.survey.findings import MOST_BYTES, WHY_AWAITED, About, Finding, disagreements, pack_small, read_findings
 from harness.survey.promises import PROMISES
 from harness.survey.subjects import SUBJECTS
 from tests.explain.test_terminal import folder_of, restarted
 from tests.harness.runs import ROOT
+from workloads.registry import find_lock
 
 KEPT = ROOT / "results" / "survey" / "findings"
 TEXT = """\
@@ -52,6 +57,28 @@ def test_a_finding_that_is_published_is_what_its_run_shows(finding: Finding) -> 
     assert any(promise.is_about(finding.about.finding) for promise in promises)
     assert finding.about.is_awaited or (KEPT / finding.about.run).stat().st_size <= MOST_BYTES
     assert list(disagreements(finding, KEPT)) == []
+
+
+@pytest.mark.parametrize("finding", read_findings(KEPT), ids=lambda finding: finding.name)
+def test_a_published_finding_shows_in_every_replay_of_each_lock_that_it_names(finding: Finding) -> None:
+    record = KEPT.parent / "replays"
+    found = replayed(read_campaign(record).grid, read_run_lines(record))
+    shown = {one.lock for one in found if one.finding == finding.name and one.settings == TIGHT and one.is_shown}
+    assert set(finding.about.subjects) <= shown
+
+
+@pytest.mark.parametrize("finding", read_findings(KEPT), ids=lambda finding: finding.name)
+def test_a_text_has_no_figure_that_is_not_one_of_its_data(finding: Finding) -> None:
+    fields = [str(find_lock(name).manifest) for name in finding.about.subjects]
+    assert strange_figures(finding.text, fields) == []
+
+
+def test_a_figure_that_was_typed_is_found_and_one_of_the_data_is_not() -> None:
+    text = f"""In 3 of 8 runs (12-14), for 2.5 s, `7 ms`, #31, version 4.2.1, TTL 10 s.\n\n{EMPTY_BLOCK}"""
+    assert strange_figures(text, ["ttl 10"]) == ["3", "8", "2.5"]
+    assert strange_figures(with_block(text, block([], read_campaign(KEPT.parent / "replays"))), ["3 8 2.5 10"]) == []
+    with pytest.raises(ValueError, match="no block"):
+        strange_figures("No comment.", [])
 
 
 def test_a_finding_explains_each_promise_of_each_subject_that_it_names_and_no_other() -> None:

@@ -145,14 +145,21 @@ def _headline(safety: Part, cost: Part) -> Headline:
         for first, second in product(cost.cells, cost.cells)
         if first.at[_KEPT] == "none" and second.at == {**first.at, _KEPT: "aof-always"}
     ]
+    struck = [
+        (f"none · {strike}, {delayed} · {cell.at['lock']}", cell.name)
+        for cell in safety.cells
+        if cell.at[_KEPT] == "aof-always" and cell.at["restart"] == at_once
+        for strike in (cell.at["went down by"],)
+    ]
     return Headline(
         text="When a server that mattered went down, kept nothing and was back at once, two clients were inside in "
         "$nothing. With fsync=always and a power cut it was $aof_always_power_cut; with a restart after 1.2 TTL, of "
         "servers that forget, it was $delayed. Fsync=always makes $speed times the acquisitions of servers that keep "
         "nothing, all the time; a delayed restart costs nothing until a server goes down, and then that server for "
-        "1.2 TTL.",
+        "1.2 TTL. Under these outages, one after the other, fsync=always made $struck times the acquisitions of "
+        "servers that keep nothing and restart later.",
         rates=rates,
-        speeds={"speed": tuple(others)},
+        speeds={"speed": tuple(others), "struck": tuple(struck)},
     )
 
 

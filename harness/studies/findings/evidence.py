@@ -20,13 +20,14 @@ from harness.studies.findings.study import Replayed
 
 _BEGIN: Final = "<!-- from the record of the replays: make published -->"
 _END: Final = "<!-- end -->"
+EMPTY_BLOCK: Final = f"{_BEGIN}\n\nNo replay is on record.\n\n{_END}"
 _NOT_MEASURED: Final = re.compile(
     r"```.*?```"  # a block of code
     r"|^ {4}.*?$"  # an indented one
     r"|`[^`]*`"  # code within a line
     r"|\([^()]*\d+(?:-\d+)?[^()]*\)"  # lines of a source file
     r"|#\d+"  # an issue
-    r"|\b(?:v|version )?\d+\.\d+(?:\.\d+)*(?:-[\w.]+)?\b",  # a version
+    r"|\bv\d+(?:\.\d+)*\b|\b\d+\.\d+\.\d+(?:-[\w.]+)?\b",  # a version
     re.DOTALL | re.MULTILINE,
 )
 _FIGURE: Final = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
@@ -36,7 +37,7 @@ def block(found: Sequence[Replayed], campaign: Campaign) -> str:
     """The measured part of one finding's text, between its two comments."""
     lines = [line for one in found for line in one.lines]
     if not lines:
-        return f"{_BEGIN}\n\nNo replay is on record.\n\n{_END}"
+        return EMPTY_BLOCK
     rows = [[*map(escaped, (one.lock, one.settings, one.said, _clearest(one)))] for one in found if one.lines]
     commands = dict.fromkeys(facts.command(campaign.grid, one.cell, 1) for one in found if one.is_shown)
     servers = sorted({line.versions.get("servers", "") for line in lines} - {""})

@@ -99,6 +99,10 @@ class Shared:
 SHARED: Final = (
     Shared("late-reply-overruns-the-timeout", "late-reply",
            ("redis-py-lock", "redis-py-lock-async", "redisson-lock", "redisson"), "acquire-overrun"),
+    Shared("sesamecare-redlock-one-server-hung", "sesamecare-redlock-waits-for-the-hung-server",
+           ("sesamecare-redlock",), "unavailable-while-free"),
+    Shared("rslock-failed-extension-loses-the-lease", "rslock-failed-extension-releases", ("rslock",),
+           "lease-without-majority"),
 )  # fmt: skip
 
 _PARTITIONED: Final = {"clients": "5", "duration": "10s", "hold": "uniform:500ms-1500ms", "extend": "3"}
