@@ -101,8 +101,8 @@ SHARED: Final = (
            ("redis-py-lock", "redis-py-lock-async", "redisson-lock", "redisson"), "acquire-overrun"),
     Shared("sesamecare-redlock-one-server-hung", "sesamecare-redlock-waits-for-the-hung-server",
            ("sesamecare-redlock",), "unavailable-while-free"),
-    Shared("rslock-failed-extension-loses-the-lease", "rslock-failed-extension-releases", ("rslock",),
-           "lease-without-majority"),
+    Shared("redlock-node-failed-extension-loses-the-lease", "redlock-node-failed-extension-releases",
+           ("redlock-node-timeouts",), "lease-without-majority"),
 )  # fmt: skip
 
 _PARTITIONED: Final = {"clients": "5", "duration": "10s", "hold": "uniform:500ms-1500ms", "extend": "3"}
