@@ -110,11 +110,13 @@ def beside(row: Row, findings: Sequence[Finding]) -> Row:
     library the mistake is."""
 
     def settled(each: Settled) -> Settled:
-        titles = [f.title for f in findings if f.about.explains(row.subject.name, each.promise.name)]
+        about = [f for f in findings if f.about.explains(row.subject.name, each.promise.name)]
+        titles = [f.title for f in about]
         if each.answer == "kept" and titles:
             why = f"{each.why}, but a finding shows it broken: {'; '.join(titles)}"
             return replace(each, answer="unknown", why=why, brief="see its finding")
-        if each.answer == "broken" and not titles and row.subject.role == "library":
+        is_explained = any(f.about.finding in each.kinds for f in about)
+        if each.answer == "broken" and not is_explained and row.subject.role == "library":
             brief = f"{each.rate.events} of {each.rate.trials}, unexplained"
             return replace(each, answer="unknown", why=f"{each.why}; the cause was not found yet", brief=brief)
         return each

@@ -210,6 +210,8 @@ def test_what_no_finding_explains_is_no_accusation_but_of_a_lock_of_ours() -> No
 
     about = About("redlock-ng", "exclusive", "overlap", "violation", "it.tar.xz")
     assert settled("redlock-ng", Finding("it", about, "# A title")).answer == "broken"
+    other = About("redlock-ng", "exclusive", "late-grant", "violation", "it.tar.xz")
+    assert settled("redlock-ng", Finding("it", other, "# A title")).answer == "unknown", "of another kind"
     unexplained = settled("redlock-ng")
     assert (unexplained.answer, unexplained.brief) == ("unknown", "1 of 1, unexplained")
     assert settled("control-quorum-of-two").answer == "broken"
