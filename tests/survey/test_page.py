@@ -113,10 +113,10 @@ def test_a_finding_is_shown_as_it_is_meant_and_not_as_it_was_typed(tmp_path: Pat
 
 def test_a_finding_that_explains_several_crosses_is_open_at_the_first(tmp_path: Path) -> None:
     folder = CampaignFolder.claim(tmp_path / "survey", made.campaign(made.grid("redlock-ng")))
-    found = (blamed("late-grant"), blamed("overlap"))
-    folder.append(line("redlock-ng", "jitter", "long holds", *found, verdict="violation"))
-    finding = Finding("mine", About("redlock-ng", "exclusive, validity", "overlap", "violation", "mine.tar.xz"), "# It")
-    write(folder, finding)
+    for fault in ("server killed, back empty", "server hung"):
+        folder.append(line("redlock-ng", fault, "short holds", blamed("unavailable-while-free")))
+    about = About("redlock-ng", "minority, hung", "unavailable-while-free", "valid", "mine.tar.xz")
+    write(folder, Finding("mine", about, "# It"))
     folder.close()
     page = (folder.path / "index.html").read_text()
     assert page.count("<summary>It</summary>") == 2
