@@ -98,10 +98,10 @@ def document_of(played: Played, found: Sequence[Summary]) -> StudyDocument:
     return played.document(
         facts=[f"{count(finished)} of {plural(grid.run_count, 'run')}", plural(len(grid.cells), "configuration")],
         blocks=[
-            *paragraphs(grid.introduction or facts.INTRODUCTION),
-            Heading("The question"),
             Paragraph(grid.question, "lead"),
             *_in_short(played, found),
+            Heading("Background"),
+            *paragraphs(grid.introduction or facts.INTRODUCTION),
             Heading("What was done"),
             *paragraphs(facts.done(campaign, lines, configs)),
             *_unfinished(finished < grid.run_count),

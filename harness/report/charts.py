@@ -57,7 +57,7 @@ class Frame:
         )
 
 
-def throughput(run: Recorded, faults: Sequence[Window], width: int = 1184, height: int = 190) -> Markup | None:
+def throughput(run: Recorded, faults: Sequence[Window], width: int, height: int = 190) -> Markup | None:
     """Sections begun a second over the run, with the windows of the faults behind; None without sections."""
     if run.sections.empty:
         return None

@@ -76,6 +76,8 @@ def render_page(
     for number, finding in enumerate(findings):
         _point(finding, [place for place, moment in enumerate(moments) if moment[0] == number])
     all_tiles = run_description.tiles(verdict, environment)
+    head = findings[0] if findings else None
+    has_story = head is not None and bool(head["picture"] or head["clearest"]["details"])
     return render(
         "page.html.j2",
         data=script_json(data),
@@ -91,14 +93,15 @@ def render_page(
         cost=sorted(all_tiles, key=lambda tile: not tile.tone)[:_COSTS],
         promises=promise_outcomes(verdict),
         limits=list(limit_lines(verdict)),
-        head=findings[0] if findings else None,
+        head=head,
+        has_story=has_story,
         most_examples=EXAMPLES,
         led_to=findings[1 : 1 + len(causes[0].consequences)] if causes else [],
         kept=_kept(data.get("requests")),
         capped=count(MOST_OVERLAPS) if isinstance(drawn, list) and len(drawn) >= MOST_OVERLAPS else None,
         findings=findings,
         no_pictures=NO_PICTURES if album is not None and explained and not album.has_requests else None,
-        throughput=charts.throughput(recorded, faults),
+        throughput=charts.throughput(recorded, faults, width=1184 if has_story else 620),
         waiting=_waiting(recorded),
         acquiring=_acquiring(recorded),
         faults=[_fault_row(w, recorded) for w in faults],

@@ -36,8 +36,8 @@ for (const root of document.querySelectorAll("[data-picture]")) (() => {
     tip.hidden = !text;
     if (!text) return;
     tip.replaceChildren(...text.split("\n").map((line, n) => { const e = document.createElement(n ? "span" : "b"); e.textContent = line; return e; }));
-    const frame = stage.getBoundingClientRect(), px = event.clientX - frame.left, py = event.clientY - frame.top + stage.scrollTop;
-    tip.style.left = Math.max(px + 14 + tip.offsetWidth > frame.width ? px - 14 - tip.offsetWidth : px + 14, 4) + "px";
+    const frame = stage.getBoundingClientRect(), px = event.clientX - frame.left + stage.scrollLeft, py = event.clientY - frame.top + stage.scrollTop;
+    tip.style.left = Math.max(px + 14 + tip.offsetWidth > stage.scrollLeft + frame.width ? px - 14 - tip.offsetWidth : px + 14, 4) + "px";
     tip.style.top = Math.max(Math.min(py + 12, stage.scrollTop + frame.height - tip.offsetHeight - 4), 2) + "px";
   });
   svg.addEventListener("pointerleave", () => { tip.hidden = true; });

@@ -218,7 +218,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
       ctx.globalAlpha = 1;
       if (laneH > 12) {
         ctx.textAlign = "left"; ctx.fillStyle = colours.ink; ctx.font = "11px system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif";
-        const a = Math.max(x(f.from), LEFT) + 4; label(name(f), a, lanesY + f.lane * laneH + laneH / 2 - 1, Math.min(f.next ? x(f.next.from) : right, right) - a - 3);
+        const a = Math.max(x(f.from), LEFT) + 4; label(name(f), a, lanesY + f.lane * laneH + laneH / 2 - 1, Math.min(f.next ? x(f.next.from) : right, right) - a - 10);
         ctx.font = "12px system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif";
       }
     }

@@ -89,10 +89,12 @@ def test_buttons_zoom_in_and_out_and_back(page: Page) -> None:
     assert page.complaints() == []
 
 
-def test_the_picture_fits_a_telephone(browser: Chromium, tmp_path: Path) -> None:
+def test_a_telephone_shows_the_picture_in_its_own_size_to_be_moved(browser: Chromium, tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text(page_of(*taken_away(), tmp_path))
     page = browser.page(width=390, dark=True)
     page.open((tmp_path / "report.html").as_uri())
-    assert page.evaluate(f"{SVG}.getBoundingClientRect().width") <= 390
+    assert page.evaluate(f"{SVG}.getBoundingClientRect().width === {SVG}.viewBox.baseVal.width")
+    assert page.evaluate("document.querySelector('[data-picture] .stage').scrollLeft = 200") == 200
+    page.wait_for("document.querySelector('[data-picture] .stage').scrollLeft === 200")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate(f"getComputedStyle({SVG}.querySelector('.back')).fill") == "rgb(27, 31, 36)"
