@@ -70,6 +70,12 @@ def kind_of(path: Path) -> Literal["file", "folder", "other"] | None:
     return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
 
 
+def check_folder(path: Path, flag: str) -> None:
+    """Raises UsageError if nothing is where an option names a folder."""
+    if kind_of(path) is None:
+        raise UsageError(f"{flag} {path}: there is no such folder")
+
+
 @contextmanager
 def open_regular(path: Path) -> Iterator[FileIO]:
     """The file, for unbuffered reading. Raises UsageError if it cannot be read, or is a folder, a pipe or a device."""

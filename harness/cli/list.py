@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from fencepost.files import check_folder
 from fencepost.options import Option
 from fencepost.setup.machine import IS_CLONE
 from harness.cli.command import Call, Command
@@ -35,6 +36,8 @@ def _list(call: Call, out: Console) -> int:
     from harness.report.listing import list_runs, render_listing
 
     arguments: Arguments = call.arguments
+    if "results" in call.given:
+        check_folder(arguments.results, "--results")
     runs = [run for run in list_runs(arguments.results) if f"{run.when:%Y%m%dT%H%M%SZ}" >= arguments.since]
     runs = runs[-arguments.last if arguments.last else 0 :]
     nothing = f"no runs in {arguments.results} yet; `{_FIRST}` makes one"

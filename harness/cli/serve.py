@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from fencepost.files import check_folder
 from fencepost.options import Option
 from harness.cli.command import Call, Command
 from harness.config import REPORTS, RESULTS
@@ -39,6 +40,8 @@ def _serve(call: Call, out: Console) -> int:
     def ready(address: str) -> None:
         out.print(f"{arguments.results} is shown at {address} until Ctrl-C", soft_wrap=True)
 
+    for field in call.given & {"results", "reports"}:
+        check_folder(getattr(arguments, field), f"--{field}")
     run_folders(arguments.results)  # what is wrong with it is said before an address is
     index = Index(arguments.results, kept_file(arguments.results))
     campaigns = Campaigns(arguments.reports, arguments.results)

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from fencepost.errors import UsageError
+from fencepost.meant import question
 from harness.campaign.grid import Cell, Grid, Part, check
 from harness.promises import LOCK
 from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, NO_FAULT, PLAIN, STANDARD, UNAIMED, Conditions
@@ -22,6 +23,7 @@ LIMIT_MS: Final = 60_000
 OWN, REFERENCE = "standard faults", "correct locks"
 _COMPARED: Final = {UNAIMED: "standard faults without aim", PLAIN: "plain nemeses", NO_FAULT: "no fault"}
 
+_LISTED: Final = "docs/mutants.md and the published table, results/mutants.md, name them all"
 NEMESES: Final = tuple(dict.fromkeys(name for conditions in CONDITIONS.values() for name in conditions.nemeses))
 """The columns of the table."""
 
@@ -40,7 +42,7 @@ def mutants_grid(
     UsageError for seeds that are none, and for an unknown name."""
     for name in only:
         if name not in MUTANTS and name not in CONTROLS:
-            raise UsageError(f"--only {name!r} is not a mutant; known: {', '.join((*MUTANTS, *CONTROLS))}")
+            raise UsageError(f"--only {name!r} is not a mutant{question(name, (*MUTANTS, *CONTROLS), _LISTED)}")
     for name in faults:
         if name not in NEMESES:
             raise UsageError(f"--faults {name!r} is no column of the table; they are {', '.join(NEMESES)}")

@@ -54,9 +54,9 @@ def prepare(config: RunConfig, nodes_at: str | None = None) -> Prepared:
     config, lent = with_lent_nodes(config, nodes_at)
     if config.replication == "manual":
         raise UsageError("--replication manual is for scripts, because nothing else promotes a replica; write sentinel")
+    spec = parse_spec(config.nemesis)
     config = with_lock_choices(config)
     check_input(config)
-    spec = parse_spec(config.nemesis)
     topology = topology_of(config)
     program = lent_program(lent, with_data=config.nodes_with_data) if lent else find_server(config.server)
     missing: tuple[str, ...] = ()

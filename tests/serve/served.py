@@ -85,6 +85,8 @@ def serving(place: Path, *, real: bool = False) -> Iterator[Served]:
     """Serve `place/runs` and `place/reports`. Runs whose state lies below `place` are under way; if `real`, those of
     this user, and runs can be started."""
     results = place / "runs"
+    for each in (results, place / "reports"):
+        each.mkdir(exist_ok=True)
     temporary = {} if real else {"TMPDIR": str(place)}
     server = subprocess.Popen(
         command("serve", "--results", str(results), "--reports", str(place / "reports")),
