@@ -130,7 +130,7 @@ def _key(engine: Engine, facts: dict[str, Any], spec: ClusterSpec) -> str:
         Path("/proc/sys/kernel/random/boot_id").read_text(),
         str(os.getuid()),
         # Engines that see only a part of the files see all of a folder at the top, or nothing of it.
-        f"{place.parts[1:2]} {place.stat().st_dev}",
+        f"{place.parts[1:2]} {place.stat().st_dev if place.exists() else None}",
         *programs,
     ]
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]

@@ -49,7 +49,7 @@ def main() -> None:
                 ("timeline", f"runs/{broken}/files/report.html#finding-1", "[data-timeline]", 60),
                 ("compare", "reports/reports%2Ffsync/files/index.html", "h2:nth-of-type(3)", 24),
             ):
-                page = browser.page(width=1100, height=680 if name in ("run", "compare") else 760)
+                page = browser.page(width=1100, height={"run": 680, "compare": 600}.get(name, 760))
                 page.open(address + path)
                 page.evaluate(f"scrollBy(0, document.querySelector('{first}').getBoundingClientRect().top - {above})")
                 take(page, name)

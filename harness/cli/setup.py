@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,8 +83,9 @@ def install(locks: Sequence[Manifest], *, servers: bool = False, quiet: bool = F
             return 0 if perform_all(shop, clock, todo) else BrokenEnvironmentError.exit_code
     except KeyboardInterrupt:
         shop.stop()
-        sys.stderr.write("\nsetup: interrupted; finished steps are kept, run it again to continue\n")
-        return BrokenEnvironmentError.exit_code
+        raise BrokenEnvironmentError(
+            "set-up was interrupted; finished steps are kept, run the command again to continue"
+        ) from None
     except OSError as error:
         raise BrokenEnvironmentError(f"setup: {error}") from error
 

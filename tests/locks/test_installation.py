@@ -122,7 +122,10 @@ def test_an_interruption_ends_what_runs_and_leaves_nothing_half_done(bench: Work
     assert becomes_true(lambda: pid.exists() and pid.read_text().strip() != "", within_s=30, every_s=0.02)
     process.send_signal(signal.SIGINT)
     code, _, err = runs.finish(process)
-    assert (code, err) == (255, "\nsetup: interrupted; finished steps are kept, run it again to continue\n")
+    assert (code, err) == (
+        255,
+        "fencepost: set-up was interrupted; finished steps are kept, run the command again to continue\n",
+    )
     assert becomes_true(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists(), within_s=10, every_s=0.02)
     assert not bench.installed.exists()
     assert bench.left_over() == []
