@@ -82,7 +82,9 @@ class _HoldingRow:
     expires_ns: int
 
     def renew(self, event: KeyEvent, since_ns: int, place: int) -> None:
-        """Its time to live was set anew."""
+        """Its time to live was set anew, and nothing else: a value that is read now is what the key held all along."""
+        if self.row[2] is None:
+            self.row[2] = event.value
         self.row[14] = (*self.row[14], (since_ns, self.row[13]))
         self.expires_ns, self.row[13] = _expiry(event), _latest_expiry(event)
         self.row[12] = (*self.row[12], event.at_ns)

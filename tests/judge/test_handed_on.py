@@ -86,6 +86,31 @@ def test_a_client_that_is_refused_takes_nothing_back(is_hash: bool) -> None:
     assert "release-without-effect" in kinds(tenure((100, 150, "fail"), until=800, rounds=4, is_hash=is_hash))
 
 
+def test_a_value_that_was_first_read_when_the_key_was_prolonged_is_that_of_its_set() -> None:
+    """The section was over before the witness could read what the nodes had set."""
+    history = History(nodes=3, ttl_ms=900).watch(*NODES)
+    for number, at in enumerate((10.0, 100.0, 310.0), 1):
+        history.section("c1", at, None, asked=at - 2, number=number)
+        history.op("c1", "release", "ok", number, at + 2, at + 4)
+    for node in NODES:
+        for number, (words, asked, event) in enumerate(
+            [
+                ("SET k1 v1 NX", 8.5, "set"),
+                ("EVAL keep 1 k1 v1 100", 12.5, "prolonged"),
+                ("EVAL take 1 k1 v1 900", 98.5, "prolonged"),
+                ("EVAL keep 1 k1 v1 400", 102.5, "prolonged"),
+                ("EVAL take 1 k1 v1 900", 308.5, "prolonged"),
+                ("EVAL del 1 k1 v1", 312.5, "deleted"),
+            ]
+        ):
+            history.request("c1", node, words, asked, asked + 0.1, did=False)
+            value = None if (number == 0 and node != "n3") or event == "deleted" else "v1"
+            history.seen(node, event, asked + 0.1, value, ttl=None if value is None else 900)
+            history.by(history.key_events[-1], len(history.requests) - 1)
+        history.seen(node, "blind", 9_000)
+    assert kinds(history) == []
+
+
 def test_a_value_that_one_client_uses_again_is_not_shared() -> None:
     assert "shared-value" not in kinds(tenure(*COMES_BACK, until=395, anew=True))
     assert "shared-value" not in kinds(tenure(*COMES_BACK, until=395))
