@@ -73,26 +73,27 @@ class LostReply(TargetFields, frozen=True):
         return f"close the connections of a client that is {self.at}, replies of {','.join(self.nodes)} in them"
 
     def inject(self, world: World, owner: str) -> Impact:
-        links = self._links(self.clients)
+        links, deadline = self._links(self.clients), time.monotonic() + CATCH_WITHIN_S
         hit: tuple[LinkName, ...] = ()
         with hitting(Impact(cut_links=links)), _reader(world) as reader:
-            world.cluster.impair(links, owner, Delay(REPLIES_LATE_MS, 0, "from-node"), world.called_off)
             try:
-                names, began = self._await_request(world, reader)
-                if names:
-                    world.cluster.impair(self._links(names), owner, Cut("refuse", "from-node"), world.called_off)
-                    # Earlier than that, no reply had passed.
-                    in_time = time.monotonic() - began < REPLIES_LATE_MS / 1000
-                    hit = self._links(names) if in_time else ()
+                while not hit and time.monotonic() < deadline and not world.called_off():
+                    world.cluster.impair(links, owner, Delay(REPLIES_LATE_MS, 0, "from-node"), world.called_off)
+                    names, began = self._await_request(world, reader, deadline)
+                    if names:
+                        world.cluster.impair(self._links(names), owner, Cut("refuse", "from-node"), world.called_off)
+                        # Earlier than that, no reply had passed.
+                        in_time = time.monotonic() - began < REPLIES_LATE_MS / 1000
+                        hit = self._links(names) if in_time else ()
             finally:
                 world.cluster.restore(links, owner, world.called_off)
         return Impact(cut_links=hit, slow_links=links)
 
-    def _await_request(self, world: World, reader: KeyReader | None) -> tuple[tuple[str, ...], float]:
+    def _await_request(self, world: World, reader: KeyReader | None, deadline: float) -> tuple[tuple[str, ...], float]:
         """The clients that are at the step when a request of one of them has done its work, or just comes, and no
         earlier than when that was; none if it does not happen in time. An acquire has done its work when a node holds a
         value of which no client was told."""
-        deadline = (looked := time.monotonic()) + CATCH_WITHIN_S
+        looked = time.monotonic()
         order = self.clients[self.first % len(self.clients) :] + self.clients[: self.first % len(self.clients)]
         known, before = _held(reader), {name for name in order if world.clients[name].is_at(self.at)}
         while (now := time.monotonic()) < deadline and not world.called_off():
