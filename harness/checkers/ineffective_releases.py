@@ -50,7 +50,7 @@ class Figures(KeyFigures, frozen=True):
 
 class _Ineffective(NamedTuple):
     """`section`: its place. `released_ns`: when the yes came. `until_ns`: no majority was free until then. `set_again`:
-    whether on some of the nodes the value was set after the release was asked for."""
+    whether on some of the nodes the value was certainly set after the release was asked for."""
 
     section: int
     released_ns: int
@@ -94,12 +94,12 @@ def _released(run: Recorded, backing: Backing) -> dict[int, int]:
 def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> Iterator[_Ineffective]:
     staying: defaultdict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
     handed_on = HandedOn(run, backing.owners)
-    columns = ("section", "value", "lock_key", "node", "from_max_ns", "to_min_ns", "expires_ns")
-    for setter, value, key, node, from_ns, to_ns, expires_ns in rows_of(backing.owners.holdings, *columns):
+    columns = ("section", "value", "lock_key", "node", "from_min_ns", "from_max_ns", "to_min_ns", "expires_ns")
+    for setter, value, key, node, since_ns, from_ns, to_ns, expires_ns in rows_of(backing.owners.holdings, *columns):
         for section, taken_ns in handed_on.uses(setter, value, str(key), from_ns, to_ns):
             until_ns = min(to_ns, expires_ns, taken_ns)
             if section in released and until_ns - max(from_ns, released[section]) > _SLACK_NS:
-                staying[section][str(node)] = from_ns, until_ns
+                staying[section][str(node)] = since_ns, until_ns
     clients, left_ns = run.sections["client"].astype(str).tolist(), run.sections["end_ns"].tolist()
     for section in sorted(staying):
         at_ns, undisturbed_from_ns = released[section], left_ns[section] - _SLACK_NS
@@ -114,7 +114,7 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
         # As soon as one more node is free, there may be a majority.
         needed = used - used // 2
         until_ns = sorted((until for _, until in healthy.values()), reverse=True)[needed - 1]
-        again = any(from_ns > left_ns[section] for from_ns, _ in healthy.values())
+        again = any(since_ns > left_ns[section] for since_ns, _ in healthy.values())
         yield _Ineffective(section, at_ns, until_ns, tuple(sorted(healthy)), again)
 
 

@@ -101,9 +101,9 @@ def test_a_set_that_the_release_had_overtaken() -> None:
     assert longest(history) == []
 
 
-@pytest.mark.parametrize(("at", "is_later"), [(50, False), (50.1, True)])
-def test_one_set_that_came_later_is_enough_to_say_so(at: float, is_later: bool) -> None:
-    history = released(45, 900).seen("n1", "set", at, "v1", ttl=2_000).seen("n1", "deleted", 900)
+@pytest.mark.parametrize(("since", "is_later"), [(49.9, False), (50, False), (50.1, True)])
+def test_one_set_that_certainly_came_later_is_enough_to_say_so(since: float, is_later: bool) -> None:
+    history = released(45, 900).seen("n1", "set", 51, "v1", since=since, ttl=2_000).seen("n1", "deleted", 900)
     assert found(history).findings[0].examples[0]["set_again"] is is_later
 
 
