@@ -5,8 +5,10 @@ twice. A link that is cut for longer does not show this, because the second requ
 closed once, with the reply in it, and the next one works.
 
 A reply is on its way for a fraction of a millisecond. So it is stretched: replies to the client are late by less than
-most locks wait for a node, until the client is at the step aimed at. Its links are then reset towards it, and the late
-replies run into that; a moment later the links are whole again.
+most locks wait for a node, until the client is at the step aimed at. Then its connections are closed, which loses the
+late replies; a moment later the links are whole again.
+
+(A toxic that is added to a connection lets through what the ones before it hold back, so no `reset_peer` is used.)
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ class LostReply(TargetFields, frozen=True):
                     world.cluster.impair(links, owner, Delay(REPLIES_LATE_MS, 0, "from-node"), world.called_off)
                     names, began = self._await_request(world, reader, deadline)
                     if names:
-                        world.cluster.impair(self._links(names), owner, Cut("refuse", "from-node"), world.called_off)
+                        world.cluster.impair(self._links(names), owner, Cut("refuse", "both"), world.called_off)
                         # Earlier than that, no reply had passed.
                         in_time = time.monotonic() - began < REPLIES_LATE_MS / 1000
                         hit = self._links(names) if in_time else ()

@@ -51,7 +51,7 @@ def test_a_client_loses_its_connections_when_it_comes_to_the_step(
     impact = fault.inject(fake.world, "f1")
     assert impact == Impact(cut_links=OF_C2, slow_links=LINKS)
     late = [f"{client}-{node}.delay f1 20 0 from-node" for client, node in LINKS]
-    cut = [f"{client}-{node}.cut f1 refuse from-node" for client, node in OF_C2]
+    cut = [f"{client}-{node}.cut f1 refuse both" for client, node in OF_C2]
     assert fake.calls == [*late, *cut, *(f"{client}-{node}.heal f1" for client, node in LINKS)]
     assert fault.probe(fake.world, impact).holds
     assert fault.heal(fake.world, "f1", impact).holds
@@ -68,7 +68,7 @@ def test_a_client_that_was_at_the_step_already_or_never_comes_is_left_alone(
     assert not any(link.owners() for link in fake.cluster.links.values())
 
 
-def test_links_that_are_reset_after_the_reply_can_have_passed_hit_nothing_for_sure(
+def test_connections_that_are_closed_after_the_reply_can_have_passed_hit_nothing_for_sure(
     fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lost_reply, "REPLIES_LATE_MS", 0)

@@ -38,10 +38,6 @@ class Link(FakeLink):
         super().cut(owner, kind, direction)
         if kind == "refuse" and direction == "both":
             self.lose_all()
-        for connection in [
-            each for each in self.connections if self.is_cut("refuse", "from-node") and each.late_replies
-        ]:
-            connection.lose()
 
     def delay(self, owner: str, delay_ms: int, jitter_ms: int, direction: Direction) -> None:
         super().delay(owner, delay_ms, jitter_ms, direction)
@@ -92,7 +88,6 @@ class Connection:
         link.connections.append(self)
         link.server.connections.append(self)
         self._is_half = False
-        self.late_replies = 0
         self._row = {"client": link.client, "node": link.node, "connection": self.number, "by": "client"}
         self._row |= {"node_port": self.asker.port, "opened_ns": link.clock.now_ns, "is_reached": True}
         if link.rows is not None:
@@ -137,13 +132,11 @@ class Connection:
         if link.is_cut("drop", way):
             chunks.clear()
         while chunks and not link.is_cut("hold", way) and not self.is_lost:
-            self.late_replies += way == "from-node"
             self._then(way, link.late_ns(way), partial(self._pass, way, *chunks.popleft()))
         if self._is_half and not link.is_cut("hold", "from-node"):
             self.lose()
 
     def _pass(self, way: str, what: Any, rows: list[dict[str, Any]]) -> None:
-        self.late_replies -= way == "from-node"
         if self.is_lost or (self._is_half and way == "to-node"):
             return
         for row in rows:
