@@ -46,7 +46,7 @@ class LostReplyOptions(msgspec.Struct, frozen=True):
     are lost, `some` or `all`."""
 
     interval: Duration = Duration(2_000)
-    at: Literal["any"] | LostAt = "any"
+    at: Literal["any", "acquiring", "extending", "releasing"] = "any"
     nodes: Literal["some", "all"] = "some"
 
 

@@ -13,6 +13,7 @@ from nemesis import lost_reply
 from nemesis.base import LateError, Step
 from nemesis.lost_reply import LostReply, LostReplyOptions
 from nemesis.registry import nemeses
+from nemesis.schedule import decode_fault, draw_schedule, parse_spec
 from tests.nemesis.fakes import FakeWorld, topology
 
 CLIENTS, NODES = ("c1", "c2"), ("n1", "n3")
@@ -111,3 +112,10 @@ def test_an_acquire_or_a_release_is_drawn_and_a_step_that_is_asked_for_alone() -
     assert {len(fault.nodes) for fault in drawn} == {1, 2, 3}  # type: ignore[attr-defined]
     only = nemesis.draw(Random(1), of, LostReplyOptions(at="extending", nodes="all"))[0]
     assert (only.at, only.nodes) == ("extending", of.nodes)  # type: ignore[attr-defined]
+
+
+def test_each_step_can_be_asked_for_on_the_command_line() -> None:
+    for step in ("acquiring", "extending", "releasing"):
+        schedule = draw_schedule(parse_spec(f"lost-reply:at={step},nodes=all"), 1, topology(2, 3), 20_000)
+        faults = [decode_fault(planned) for planned in schedule.faults]
+        assert {fault.at for fault in faults} == {step}  # type: ignore[attr-defined]
