@@ -75,43 +75,36 @@ class LostReply(TargetFields, frozen=True):
         return f"close the connections of a client that is {self.at}, replies of {','.join(self.nodes)} in them"
 
     def inject(self, world: World, owner: str) -> Impact:
-        links, deadline = self._links(self.clients), time.monotonic() + CATCH_WITHIN_S
-        hit: tuple[LinkName, ...] = ()
+        links, cut = self._links(self.clients), self._links(())
         with hitting(Impact(cut_links=links)), _reader(world) as reader:
             try:
-                while not hit and time.monotonic() < deadline and not world.called_off():
-                    world.cluster.impair(links, owner, Delay(REPLIES_LATE_MS, 0, "from-node"), world.called_off)
-                    names, began = self._await_request(world, reader, deadline)
-                    if names:
-                        world.cluster.impair(self._links(names), owner, Cut("refuse", "both"), world.called_off)
-                        # Earlier than that, no reply had passed.
-                        in_time = time.monotonic() - began < REPLIES_LATE_MS / 1000
-                        hit = self._links(names) if in_time else ()
+                world.cluster.impair(links, owner, Delay(REPLIES_LATE_MS, 0, "from-node"), world.called_off)
+                if names := self._await_request(world, reader):
+                    cut = self._links(names)
+                    world.cluster.impair(cut, owner, Cut("refuse", "both"), world.called_off)
             finally:
                 world.cluster.restore(links, owner, world.called_off)
-        return Impact(cut_links=hit, slow_links=links)
+        return Impact(cut_links=cut, slow_links=links)
 
-    def _await_request(self, world: World, reader: KeyReader | None, deadline: float) -> tuple[tuple[str, ...], float]:
-        """The clients that are at the step when a request of one of them has done its work, or just comes, and no
-        earlier than when that was; none if it does not happen in time. An acquire has done its work when a node holds a
-        value of which no client was told."""
-        looked = time.monotonic()
+    def _await_request(self, world: World, reader: KeyReader | None) -> tuple[str, ...]:
+        """The clients that are at the step when a request of one of them has done its work, or just comes; none if it
+        does not happen in time. An acquire has done its work when a node holds a value of which no client was told."""
+        deadline = time.monotonic() + CATCH_WITHIN_S
         order = self.clients[self.first % len(self.clients) :] + self.clients[: self.first % len(self.clients)]
         known, before = _held(reader), {name for name in order if world.clients[name].is_at(self.at)}
-        while (now := time.monotonic()) < deadline and not world.called_off():
+        while time.monotonic() < deadline and not world.called_off():
             there = tuple(name for name in order if world.clients[name].is_at(self.at))
             if reader is not None and self.at == "acquiring":
                 held = _held(reader)
                 inside = sum(client.is_at("inside") for client in world.clients.values())
                 if there and held - known and inside < len(held):
-                    return there, looked
+                    return there
                 known = held
             elif new := tuple(name for name in there if name not in before):
-                return new[:1], looked
+                return new[:1]
             before &= set(there)
-            looked = now
             time.sleep(LOOK_EVERY_S)
-        return (), looked
+        return ()
 
     def _links(self, clients: Iterable[str]) -> tuple[LinkName, ...]:
         return tuple((client, node) for client in clients for node in self.nodes)

@@ -343,6 +343,12 @@ def test_a_link_that_let_the_attempt_ask_again_refused_nothing(
     assert not_undone(history) == number
 
 
+def test_another_try_of_the_same_call_tells_nothing_of_what_the_link_refused_before() -> None:
+    history = late().fault("f1", 19.5, 25, cut_links=(("c1", "n1"),))
+    history.request("c1", "n1", "SET k1 another-value NX PX 850", 40.1, 41, sent=40, did=False)
+    assert not_undone(history) == 2
+
+
 @pytest.mark.parametrize(
     ("opened", "words", "number"), [(30, "HELLO 3", 2), (30, "GET k1", 3), (61, "HELLO 3", 3), (19, "HELLO 3", 3)]
 )

@@ -69,15 +69,6 @@ def test_a_client_that_was_at_the_step_already_or_never_comes_is_left_alone(
     assert not any(link.owners() for link in fake.cluster.links.values())
 
 
-def test_connections_that_are_closed_after_the_reply_can_have_passed_hit_nothing_for_sure(
-    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lost_reply, "REPLIES_LATE_MS", 0)
-    comes_to(fake, monkeypatch, "c2", "releasing")
-    fault = LostReply("releasing", CLIENTS, NODES)
-    assert not fault.probe(fake.world, fault.inject(fake.world, "f1")).holds
-
-
 def test_an_acquire_has_done_its_work_when_a_node_holds_what_no_client_knows(fake: FakeWorld) -> None:
     fake.clients["c2"].acquiring = lambda: True
     holds(fake, {}, {}, {"n2": {"k1": b"mine"}})
