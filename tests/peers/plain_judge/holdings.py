@@ -177,6 +177,8 @@ def _one_node(record: NodesRecord, node: str, events: list[Line], by_event: dict
         elif name in ("prolonged", "changed"):
             if key in there and name == "prolonged":
                 there[key].expires_ns = expires_ns
+                if there[key].value is None:  # which a prolongation leaves as it is
+                    there[key].value = event.get("value")
         else:
             if (
                 name == "set"
