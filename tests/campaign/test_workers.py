@@ -158,7 +158,8 @@ def test_a_run_that_breaks_off_is_given_to_another_worker_and_a_sick_worker_gets
     assert all(outcome.failure is None for outcome in outcomes.values())
     assert len(outcomes) == 6
     assert [name for name, _ in paper.given].count("full") == 2
-    assert told[-1] == "worker full is given no runs: runs break off there: no space left"
+    assert told[-1].startswith("worker full is given no runs")
+    assert told[-1].endswith("no space left")
 
 
 def test_a_run_that_breaks_off_everywhere_costs_no_worker() -> None:
@@ -186,7 +187,7 @@ def test_a_run_whose_worker_always_dies_is_given_up() -> None:
     outcomes, _ = played(paper, "x", "y")
     failure = outcomes["x"].failure
     assert failure is not None
-    assert failure.text == "no worker lived to its end, 3 times (killed)"
+    assert failure.text.endswith("3 times (killed)")
     assert outcomes["y"].failure is None
     assert [cell for _, cell in paper.given].count("x") == 3
 

@@ -18,7 +18,7 @@ from harness.campaign.document import Code, DataTable, Heading, Paragraph, Study
 from harness.campaign.folder import RunLine
 from harness.campaign.grid import Cell, Grid, Part
 from harness.campaign.study import Played, Study
-from harness.studies.findings.table import RECOMMENDED, REPLAYS, SHARED, TIGHT, TIGHT_TTL_MS, Replay
+from harness.studies.findings.table import ALSO_SHOWN, RECOMMENDED, REPLAYS, TIGHT, TIGHT_TTL_MS, Replay
 
 RUNS: Final = 3
 REPORT: Final = Path("results/survey/replays")
@@ -91,7 +91,7 @@ def _replayed(grid: Grid, lines: Sequence[RunLine]) -> Iterator[Replayed]:
         ttl_ms = int({**part.options, **cell.options}["ttl"].removesuffix("ms"))
         at = cell.at
         yield Replayed(at["finding"], at["lock"], at["kind"], at["settings"], ttl_ms, name, judged)
-        for also in SHARED:
+        for also in ALSO_SHOWN:
             if also.of == at["finding"] and at["lock"] in also.locks:
                 yield Replayed(also.finding, at["lock"], also.kind, at["settings"], ttl_ms, name, judged)
 

@@ -87,7 +87,7 @@ def _renewing(finding: str, lock: str, slow: Mapping[str, str] | None = None) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class AlsoShown:
     """A finding that the runs of another one (`of`) show, too."""
 
     finding: str
@@ -96,12 +96,12 @@ class Shared:
     kind: str
 
 
-SHARED: Final = (
-    Shared("late-reply-overruns-the-timeout", "late-reply",
+ALSO_SHOWN: Final = (
+    AlsoShown("late-reply-overruns-the-timeout", "late-reply",
            ("redis-py-lock", "redis-py-lock-async", "redisson-lock", "redisson"), "acquire-overrun"),
-    Shared("sesamecare-redlock-one-server-hung", "sesamecare-redlock-waits-for-the-hung-server",
+    AlsoShown("sesamecare-redlock-one-server-hung", "sesamecare-redlock-waits-for-the-hung-server",
            ("sesamecare-redlock",), "unavailable-while-free"),
-    Shared("redlock-node-failed-extension-loses-the-lease", "redlock-node-failed-extension-releases",
+    AlsoShown("redlock-node-failed-extension-loses-the-lease", "redlock-node-failed-extension-releases",
            ("redlock-node-timeouts",), "lease-without-majority"),
 )  # fmt: skip
 
