@@ -328,7 +328,7 @@ def test_apt_is_waited_for_and_it_is_said_for_whom(
     waiting = threading.Thread(target=machine_tools.apt_install, args=(shop, "uv", "python3-venv"))
     waiting.start()
     said: list[str] = []
-    assert eventually(lambda: bool(said.append(capfd.readouterr().out)) or "".join(said) != "")
+    assert eventually(lambda: bool(said.append(capfd.readouterr().out)) or "".join(said).endswith("\n"))
     assert re.fullmatch(rf"setup: uv waits for process {held_apt.pid} \(.+\), which is using apt\n", "".join(said))
     assert not (tmp_path / "asked").exists()
     assert held_apt.stdin is not None

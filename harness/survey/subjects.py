@@ -89,7 +89,7 @@ RELEASED: Final[Mapping[str, str]] = {
     "rueidislock": "2026-10",
 }
 """The month of each library's newest release, by PyPI and the Go module proxy. `redlock` of PyPI is in
-`released_of`: npm has a library of the same name. npm, Maven and crates.io are not asked."""
+`released_of`: npm has a library of the same name. npm, Maven and the registry of Rust are not asked."""
 _OLD_YEARS: Final = 3
 """A library without a release for so long is called unmaintained."""
 

@@ -102,7 +102,14 @@ def fitting(chosen: dict[str, Any]) -> dict[str, Any]:
 @given(st.data())
 def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.DataObject) -> None:
     each = data.draw(st.sampled_from(OPTIONS))
-    roomy = {"seed": 1, "node_timeout_ms": 1, "ttl_ms": 60_000, "clients": 1, "workload": "register", "witness": "off"}
+    roomy = {
+        "seed": 1,
+        "node_timeout_ms": 1.0,
+        "ttl_ms": 60_000,
+        "clients": 1,
+        "workload": "register",
+        "witness": "off",
+    }
     config = checked(**{**roomy, each.field: data.draw(values(each))})
     told = [option for option in OPTIONS if option.field != "lock" or config.lock_command is None]
     words = {option.field: list(option.words(getattr(config, option.field))) for option in told}

@@ -73,8 +73,7 @@ def test_a_replay_plays_the_same_bytes_names_its_origin_and_says_whether_the_sam
 @pytest.mark.timeout(600)
 def test_shrinking_leaves_the_one_fault_that_matters_short_and_playable(source: Path) -> None:
     folder = home(source)
-    # Twelve plays: up to nine for the whole schedule, the first guess and its confirmation; the rest makes it shorter.
-    limit_s = min(max(60, 12 * seconds_on_this_machine(source)), 500)
+    limit_s = min(max(120, 24 * seconds_on_this_machine(source)), 500)
     # One play in which nobody enters in time after the pause must not decide that other faults are needed.
     given = ["--repeats", "3", "--needed", "1", "--limit", f"{limit_s:.0f}s", "--output", "small.json"]
     before = set(source.parent.glob("2*"))

@@ -187,7 +187,7 @@ def test_a_tiny_form_is_played_and_measured(tmp_path: Path) -> None:
 def test_a_name_that_no_study_has_is_refused_in_a_line(tmp_path: Path) -> None:
     code, out, err = runs.fencepost(tmp_path, "study", "sytems")
     assert (code, out) == (254, "")
-    assert "known are systems" in err
+    assert "known are findings, systems" in err
     assert len(err.splitlines()) == 1
 
 
