@@ -26,7 +26,6 @@ FaultClass = Literal[
     "link silent",
     "requests lost",
     "replies lost",
-    "reply lost once",
     "link held",
     "requests held",
     "replies held",
