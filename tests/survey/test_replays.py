@@ -8,7 +8,7 @@ from harness.campaign.folder import RunLine
 from harness.campaign.grid import check
 from harness.options import parse_run
 from harness.studies.findings.study import QUICK, STUDY, Replayed, replayed
-from harness.studies.findings.table import RECOMMENDED, REPLAYS, SHARED, TIGHT
+from harness.studies.findings.table import ALSO_SHOWN, RECOMMENDED, REPLAYS, TIGHT
 from harness.survey.findings import read_findings
 from tests.campaign import made
 from tests.harness.runs import ROOT
@@ -61,7 +61,7 @@ def test_every_cell_is_a_run_with_the_ttl_that_its_settings_name(study: object) 
 
 def test_every_published_finding_has_its_replays_and_a_documented_ttl_names_its_place() -> None:
     known = {(replay.finding, replay.lock) for replay in REPLAYS}
-    known |= {(also.finding, lock) for also in SHARED for lock in also.locks}
+    known |= {(also.finding, lock) for also in ALSO_SHOWN for lock in also.locks}
     published = read_findings(ROOT / "results" / "survey" / "findings")
     assert {(one.name, lock) for one in published for lock in one.about.subjects} <= known
     assert all(one.place for one in RECOMMENDED.values())

@@ -25,8 +25,9 @@ _NOT_MEASURED: Final = re.compile(
     r"```.*?```"  # a block of code
     r"|^ {4}.*?$"  # an indented one
     r"|`[^`]*`"  # code within a line
-    r"|\([^()]*\d+(?:-\d+)?[^()]*\)"  # lines of a source file
+    r"|\(\d+(?:-\d+)?(?:,[^()]*)?\)"  # lines of a source file
     r"|#\d+"  # an issue
+    r"|\b(?:19|20)\d\d\b"  # a year
     r"|\bv\d+(?:\.\d+)*\b|\b\d+\.\d+\.\d+(?:-[\w.]+)?\b",  # a version
     re.DOTALL | re.MULTILINE,
 )

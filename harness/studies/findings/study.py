@@ -113,7 +113,9 @@ def document_of(played: Played, found: Sequence[Replayed]) -> StudyDocument:
 
 def headline(found: Sequence[Replayed]) -> str:
     tight = [one for one in found if one.settings == TIGHT and one.lines]
-    return f"{sum(one.is_shown for one in tight)} of {plural(len(tight), 'finding')} show in every run"
+    findings = len({one.finding for one in tight})
+    shown = f"{sum(one.is_shown for one in tight)} of {plural(len(tight), 'pair')} of a finding and a lock"
+    return f"{plural(findings, 'finding')}: {shown} show in every run"
 
 
 def tell(found: Sequence[Replayed], out: Console) -> None:

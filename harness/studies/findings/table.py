@@ -98,11 +98,11 @@ class AlsoShown:
 
 ALSO_SHOWN: Final = (
     AlsoShown("late-reply-overruns-the-timeout", "late-reply",
-           ("redis-py-lock", "redis-py-lock-async", "redisson-lock", "redisson"), "acquire-overrun"),
+              ("redis-py-lock", "redis-py-lock-async", "redisson-lock", "redisson"), "acquire-overrun"),
     AlsoShown("sesamecare-redlock-one-server-hung", "sesamecare-redlock-waits-for-the-hung-server",
-           ("sesamecare-redlock",), "unavailable-while-free"),
+              ("sesamecare-redlock",), "unavailable-while-free"),
     AlsoShown("redlock-node-failed-extension-loses-the-lease", "redlock-node-failed-extension-releases",
-           ("redlock-node-timeouts",), "lease-without-majority"),
+              ("redlock-node-timeouts",), "lease-without-majority"),
 )  # fmt: skip
 
 _PARTITIONED: Final = {"clients": "5", "duration": "10s", "hold": "uniform:500ms-1500ms", "extend": "3"}
