@@ -20,8 +20,10 @@ from chromium import Chromium, Page
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs/pictures"
 MOST_BYTES = 150_000
-FENCEPOST = (sys.executable, "-m", "fencepost")
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+PROGRAMS = Path(sys.executable).parent
+FENCEPOST = (str(PROGRAMS / "fencepost"),)
+ENVIRONMENT = os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
+"""With `fencepost` on PATH, as users have it: so the pages show the command without a path of this machine."""
 COMMON = ("--cluster", "process", "--clients", "5", "--seed", "7")
 RUNS = (
     ("--lock", "redlock-ng", "--nemesis", "partition", "--duration", "10s"),
@@ -47,7 +49,7 @@ def main() -> None:
                 ("two-runs", f"two?run={valid}&run={broken}", "main", 90),
                 ("run", f"runs/{broken}/files/report.html", "main", 0),
                 ("timeline", f"runs/{broken}/files/report.html#finding-1", "[data-timeline]", 60),
-                ("compare", "reports/reports%2Ffsync/files/index.html", "h2:nth-of-type(3)", 24),
+                ("compare", "reports/reports%2Ffsync/files/index.html", "main", 90),
             ):
                 page = browser.page(width=1100, height={"run": 680, "compare": 600}.get(name, 760))
                 page.open(address + path)
