@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from harness.checkers.kinds import kinds
 from harness.explain.causes import Cause
@@ -33,6 +33,13 @@ class OneCause(NamedTuple):
 
     finding: Finding
     consequences: tuple[Finding, ...] = ()
+
+    @property
+    def link(self) -> Literal["led to", "related"]:
+        """What the finding is to the others: `related` if one of them began earlier, so that this one is a case of the
+        cause that they share, and not where they come from."""
+        began_ms = self.finding.at_ms or 0
+        return "related" if any((each.at_ms or 0) < began_ms for each in self.consequences) else "led to"
 
 
 def one_by_one(verdict: Verdict, explained: Sequence[Explained]) -> tuple[OneCause, ...]:

@@ -96,6 +96,7 @@ def render_page(
         head=head,
         has_story=has_story,
         most_examples=EXAMPLES,
+        link=causes[0].link if causes else None,
         led_to=findings[1 : 1 + len(causes[0].consequences)] if causes else [],
         kept=_kept(data.get("requests")),
         capped=count(MOST_OVERLAPS) if isinstance(drawn, list) and len(drawn) >= MOST_OVERLAPS else None,

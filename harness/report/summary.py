@@ -171,7 +171,8 @@ def _seen(verdict: Verdict, environment: Mapping[str, object]) -> list[tuple[str
 
 def _findings(verdict: Verdict, explained: Sequence[Explained], *, everything: bool) -> Iterator[_Part]:
     """Each cause once: what led to the verdict comes first, with how that came about. `everything`: with examples."""
-    for place, (finding, consequences) in enumerate(one_by_one(verdict, explained)):
+    for place, cause in enumerate(one_by_one(verdict, explained)):
+        finding, consequences = cause
         rank = _FINDINGS if place else 0
         yield _Part(_row("finding", _told(finding)), rank)
         if everything:
@@ -180,9 +181,9 @@ def _findings(verdict: Verdict, explained: Sequence[Explained], *, everything: b
         if not place and (why := clearest_of(finding, explained)):
             yield _Part(_row("why", f"{why.sentence} {why.because}".strip()), _WHY)
         if everything:
-            yield from (_Part(_row("led to", _told(each))) for each in consequences)
+            yield from (_Part(_row(cause.link, _told(each))) for each in consequences)
         elif consequences:
-            yield _Part(_row("led to", ", ".join(counted([each]) for each in consequences)), rank)
+            yield _Part(_row(cause.link, ", ".join(counted([each]) for each in consequences)), rank)
 
 
 def _told(finding: Finding) -> str:

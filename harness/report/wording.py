@@ -26,6 +26,7 @@ _BLAME: Final[Mapping[Blame, str]] = {
 _NAMES_SHOWN: Final = 8
 _LONGEST_TEXT: Final = 200
 _CONSEQUENCES: Final = 3
+_LINK: Final = {"led to": "led to", "related": "related:"}
 _GRAVEST: Final = ("exclusion", "data", "liveness")
 _SHOWN: Final = {"met": "met", "missed": "MISSED", "unknown": "unknown"}
 _KEPT: Final[Mapping[str, str]] = {
@@ -78,7 +79,7 @@ def _first_cause(verdict: Verdict, explained: Sequence[Explained]) -> str:
     if finding.at_ms is not None:
         told += f", {'first ' if finding.count > 1 else ''}after {milliseconds(finding.at_ms)}"
     if first.consequences:
-        told += f"; led to {_worst_of(first.consequences)}"
+        told += f"; {_LINK[first.link]} {_worst_of(first.consequences)}"
     more = sum(_decides(each, verdict) for each in others)
     also = f" (and {plural(more, 'other cause')})" if more else ""
     return f"{told}; {blame(finding.blame)}{also}"

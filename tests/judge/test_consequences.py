@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.consequences import one_by_one
+from harness.checkers.consequences import OneCause, one_by_one
 from harness.checkers.kinds import kinds
 from harness.explain.causes import Cause
 from harness.explain.examples import Case
@@ -14,11 +14,16 @@ def found(kind: str, at_ms: float | None, blame: Blame = "lock") -> Finding:
     return kinds()[kind].found(blame, kind, 1, (), at_ms)
 
 
-def told(*some: tuple[Finding, Cause | None]) -> dict[str, list[str]]:
-    """The kinds that follow from each kind that follows from none; given the causes that explanations name."""
+def listed(*some: tuple[Finding, Cause | None]) -> tuple[OneCause, ...]:
+    """Given the causes that explanations name."""
     findings = tuple(finding for finding, _ in some)
     explained = tuple(Explained(f, (Explanation(Case(f, {}, {}), "So.", cause=cause),)) for f, cause in some)
-    causes = one_by_one(Verdict("violation", "lock", findings, (), {}), explained)
+    return one_by_one(Verdict("violation", "lock", findings, (), {}), explained)
+
+
+def told(*some: tuple[Finding, Cause | None]) -> dict[str, list[str]]:
+    """The kinds that follow from each kind that follows from none."""
+    causes = listed(*some)
     return {cause.finding.kind: [each.kind for each in cause.consequences] for cause in causes}
 
 
@@ -76,6 +81,8 @@ def test_what_only_stands_for_a_cause_may_be_noticed_later_than_what_it_led_to()
     assert told((again, "set again"), (changed, "overwritten"), (orphan, None)) == {
         "renewal-after-release": ["changed-another-clients-key", "orphan-outlasts-ttl"]
     }
+    assert [one.link for one in listed((again, "set again"), (changed, "overwritten"))] == ["related"]
+    assert [one.link for one in listed((changed, "overwritten"), (orphan, "overwritten"))] == ["led to"]
     denied, alone = found("keys-left-behind", 30), found("refused-without-rival", 20)
     assert told((denied, "denied"), (alone, None)) == {"keys-left-behind": [], "refused-without-rival": []}
 

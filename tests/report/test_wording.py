@@ -108,6 +108,13 @@ def test_the_headline_of_a_violation_begins_with_the_cause_and_then_says_what_it
     )
 
 
+def test_what_began_before_the_case_that_names_the_cause_did_not_come_of_it() -> None:
+    grant, overlap = found("grant-before-majority", 1, 17_000), found("overlap", 692, 60)
+    verdict = Verdict("violation", "lock", (overlap, grant), (), {})
+    _, says = wording.headline(verdict, because_of("too few nodes", grant, overlap))
+    assert "after 17 s; related: 692 overlaps;" in says
+
+
 def test_the_gravest_consequences_are_named_and_the_others_counted() -> None:
     led_to = ("late-grant", "lease-lost-early", "lost-update", "keys-left-behind", "overlap")
     first, others = (
