@@ -11,6 +11,9 @@ import msgspec
 import pytest
 from synthetic import Made, make_empty_run, make_run
 
+from harness.checkers.kinds import kinds
+from harness.explain.examples import Case
+from harness.explain.explanation import Explained, Explanation
 from harness.report.page import render_page, script_json, write_page
 from harness.verdict import Finding
 
@@ -49,6 +52,17 @@ def test_the_page_tells_the_verdict_the_blame_and_how_to_repeat_it() -> None:
     assert "Overlaps: 3 blamed on the lock, 2 on a client that outlived its lease, 0 undecided." in page
     assert "<pre>fencepost test --seed 7</pre>" in page
     assert "12 planned, 12 injected, 12 verified active, 12 verified healed" in page
+
+
+@pytest.mark.parametrize(("began_ms", "title"), [(10.0, "It led to"), (90.0, "Related")])
+def test_what_began_before_the_cause_s_case_did_not_come_of_it(began_ms: float, title: str) -> None:
+    made = make_run()
+    cause = kinds()["renewal-after-release"].found("lock", "renewed", 1, (), began_ms)
+    changed = kinds()["changed-another-clients-key"].found("lock", "changed", 1, (), 20.0)
+    verdict = msgspec.structs.replace(made.verdict, verdict="violation", findings=(changed, cause))
+    explained = [Explained(f, (Explanation(Case(f, {}, {}), "So.", cause="set again"),)) for f in (changed, cause)]
+    page = render_page(made.recorded, verdict, made.environment, explained=explained)
+    assert re.findall("<h2>(It led to|Related)</h2>", page) == [title]
 
 
 def test_a_failure_that_no_fault_caused_is_shaded_and_labelled_as_such() -> None:
