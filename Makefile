@@ -74,7 +74,7 @@ doctor: ## what this machine can do, and how to fix what is missing
 	@.venv/bin/fencepost doctor
 
 # The tests of one file share what they start. How many are played at once: tests/conftest.py. What is quick: tests/durations.py.
-test: setup dev ## fencepost's own tests: a quarter of an hour; QUICK=1: three minutes, before each commit
+test: setup dev ## fencepost's own tests: about twenty minutes; QUICK=1: three minutes, before each commit
 	.venv/bin/pytest -n auto --dist loadfile --no-loadscope-reorder --note-skipped=build/skipped.jsonl \
 		$(if $(QUICK),--quick) $(ARGS)
 
