@@ -329,7 +329,8 @@ class KeyEventStream:
         told = self._tell(event, key, now_ns, cause=cause)
         told.is_hash = name in _OF_HASHES
         if event in ("set", "prolonged", "changed"):
-            self._known.setdefault(key, None)
+            if event != "prolonged":  # one that is prolonged before it is listed was there before: it is yet to be seen
+                self._known.setdefault(key, None)
             self._read(key, _Unread(told, cause, adds, before), now_ns)
         else:
             self._known.pop(key, None)
@@ -399,7 +400,7 @@ class KeyEventStream:
             self._incomplete.discard(id(event))
             if event.event == "set" and event.is_hash and known is not None and event.value in (known, None):
                 event.event = "prolonged"  # the count of its owner changed; and unread, the fields were still there
-            elif event.event == "set" or event.value is not None:
+            elif event.event == "set" or (event.value is not None and key in self._known):
                 self._known[key] = event.value
 
     def _stop_watching(self) -> None:
@@ -453,6 +454,7 @@ class KeyEventStream:
         def exists(answer: object, at_ns: int) -> None:
             if answer != 1 or key in self._known:
                 return  # it is gone again, or was set meanwhile and is known already
+            self._settle(key)
             told = self._tell("seen", key, at_ns)
             told.value, told.is_hash = found[-1] if found else (None, False)
             self._known[key] = told.value

@@ -176,6 +176,25 @@ def test_keys_that_were_there_before_are_seen_with_their_values_of_any_type(serv
     assert told[-1].event == "watching", "everything that was there comes before it"
 
 
+def test_a_key_that_is_prolonged_before_it_is_listed_is_seen_all_the_same(server: Server) -> None:
+    client = server.client()
+    client.flushall()
+    client.set("text", "v1", px=60_000)
+    client.hset("hash", "c1:7", 1)
+    stream = KeyEventStream("n1", Address(server.address.host, server.address.port))
+
+    def is_listed(told: list[KeyEvent]) -> bool:
+        client.pexpire("text", 60_000)
+        client.pexpire("hash", 60_000)
+        return any(event.event == "watching" for event in told)
+
+    told = follow(stream, is_listed)
+    stream.close()
+    before = told[: next(place for place, event in enumerate(told) if event.event == "watching")]
+    assert {event.key for event in before if event.event == "prolonged"} == {"text", "hash"}
+    assert sorted((e.key, e.value) for e in before if e.event == "seen") == [("hash", "c1:7"), ("text", "v1")]
+
+
 def test_a_node_that_is_down_is_dialled_at_every_look() -> None:
     with socket.socket() as port:
         port.bind(("127.0.0.1", 0))
