@@ -31,8 +31,8 @@ _READABLE: Final = ("SET", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "HSET",
 """What these set can be read; a value of theirs that was not read was gone too soon."""
 COUNTS: Final = ("INCR", "INCRBY", "DECR", "DECRBY")
 _COLUMNS: Final = (
-    *("event", "what", "key", "value", "owner", "cause", "client", "by", "task", "f", "outcome", "life", "section"),
-    *("call", "is_in_call", "from_client_ns", "did"),
+    *("event", "node", "what", "key", "value", "owner", "cause", "client", "by", "task", "f", "outcome", "life"),
+    *("section", "call", "is_in_call", "from_client_ns", "to_client_ns", "did"),
 )
 
 
@@ -113,14 +113,23 @@ def _receiver(ledger: Ledger, call: int, places: Mapping[tuple[Any, ...], int]) 
 
 
 def _given_up(rows: dict[str, list[Any]]) -> set[tuple[int, str, str]]:
-    last_set: defaultdict[tuple[int, str, str], int] = defaultdict(int)
-    last_deleted: defaultdict[tuple[int, str, str], int] = defaultdict(int)
-    names = ("what", "key", "value", "call", "f", "is_in_call", "from_client_ns")
-    for what, key, value, call, f, in_call, sent_ns in zip(*(rows[name] for name in names), strict=True):
-        if f == "acquire" and in_call and value is not None:
-            last = last_deleted if what == "deleted" else last_set
-            last[call, key, value] = max(last[call, key, value], sent_ns)
-    return {of for of, sent_ns in last_deleted.items() if sent_ns > last_set[of]}
+    """A later round may set the same value again, at the same time as it deletes the earlier round's on another node.
+    So a deletion gives up what the same node was asked to set before, and what any node had answered before."""
+    sets: defaultdict[tuple[int, str, str], list[tuple[str, int, int]]] = defaultdict(list)
+    deleted: defaultdict[tuple[int, str, str], dict[str, int]] = defaultdict(dict)
+    names = ("node", "what", "key", "value", "call", "f", "is_in_call", "from_client_ns", "to_client_ns")
+    for node, what, key, value, call, f, in_call, sent_ns, told_ns in zip(*(rows[n] for n in names), strict=True):
+        if f != "acquire" or not in_call or value is None:
+            continue
+        if what == "deleted":
+            deleted[call, key, value][node] = max(deleted[call, key, value].get(node, 0), sent_ns)
+        else:
+            sets[call, key, value].append((node, sent_ns, max(sent_ns, told_ns)))
+    return {
+        of
+        for of, sent in deleted.items()
+        if all(sent.get(node, 0) > set_ns or max(sent.values()) > told_ns for node, set_ns, told_ns in sets[of])
+    }
 
 
 def with_setters(holdings: pd.DataFrame, setters: Setters) -> pd.DataFrame:

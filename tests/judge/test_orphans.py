@@ -150,6 +150,24 @@ def test_an_earlier_round_of_a_try_that_was_granted_in_the_end() -> None:
     assert orphan(history) == ("given up", 20)
 
 
+def test_what_a_round_deletes_of_the_round_before_it_does_not_give_up_what_it_sets_itself() -> None:
+    """The second round takes back the same value from n1 a moment after it set it on n2; n1 has no memory to set it."""
+    history = History(nodes=2).watch("n1", "n2").section("c1", 30, 90, asked=10)
+    history.seen("n1", "set", 12, "client:1", ttl=100).request("c1", "n1", "SET k1 client:1 NX PX 100", 11, 12)
+    history.seen("n2", "set", 20.2, "client:1", ttl=100).request("c1", "n2", "SET k1 client:1 NX PX 100", 20, 25)
+    history.seen("n1", "deleted", 20.4).request("c1", "n1", "DEL k1", 20.3, 25)
+    assert figures(history.seen("n2", "deleted", 91)).count == 0
+
+
+def test_a_round_that_was_taken_back_where_it_could_be_is_given_up_everywhere() -> None:
+    history = History(nodes=2).watch("n1", "n2").section("c1", 30, 90, asked=10)
+    for node in ("n1", "n2"):
+        history.seen(node, "set", 12, "v1", ttl=100).request("c1", node, "SET k1 v1 NX PX 100", 11, 12)
+    history.seen("n1", "deleted", 20.4).request("c1", "n1", "DEL k1", 20.3, 25)
+    history.seen("n1", "set", 26, "v2", ttl=100).request("c1", "n1", "SET k1 v2 NX PX 100", 26, 27)
+    assert orphan(history.seen("n1", "deleted", 91).seen("n2", "deleted", 110)) == ("given up", 80)
+
+
 def test_a_set_that_came_when_its_owner_had_released() -> None:
     history = History().watch("n1").section("c1", 10, 20).sets("c1", "v1")
     history.seen("n1", "set", 50, "v1", since=45, ttl=100).seen("n1", "deleted", 80)
