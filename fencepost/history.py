@@ -214,7 +214,7 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self._named("client", halts=True)
 
     def on_users(self, users: Callable[[str], Names]) -> Self:
-        """The same with each client process replaced by these."""
+        """The same with these in the place of each client process."""
         changed: dict[str, object] = {}
         for field, effect in effects_of(type(self)).items():
             parts = getattr(self, field)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import rows_of
+from harness.history.key_owners import process_of, rows_of
 from harness.history.ledger import ENDINGS
 from harness.history.members import ADD, REMOVE, words_of
 
@@ -47,7 +47,7 @@ class Entry(NamedTuple):
 
 def dead_entries(run: Recorded, ledger: Ledger) -> dict[str, list[Entry]]:
     """By the key that clients ask for, those of clients that were killed, or died."""
-    died = {(end.client, end.life): end.at_ns for end in run.ends if end.how in ("killed", "died")}
+    died = {(process_of(end.client), end.life): end.at_ns for end in run.ends if end.how in ("killed", "died")}
     rows = ledger.rows
     adds = rows["did"].isin(ADD).to_numpy(bool) & (rows["request"] >= 0).to_numpy(bool)
     found: defaultdict[str, list[Entry]] = defaultdict(list)

@@ -1,5 +1,5 @@
-"""Faults and links name client processes; sections and operations name who used the lock. With several tasks in a
-process, a fault that hit the process hit each of its tasks.
+"""Faults, links and requests name client processes; sections and operations name who used the lock. With several tasks
+in a process, a fault that hit the process hit each of its tasks.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from fencepost.history import FaultEvent, task_names
 
 
 def hitting_tasks(events: Sequence[FaultEvent], clients: Collection[str], tasks: int) -> tuple[FaultEvent, ...]:
-    """The same events, with every client that they name replaced by its tasks. `clients`: the names of the client
+    """The same events, with the tasks of every client that they name beside it. `clients`: the names of the client
     processes; nodes that copy each other have links, too."""
     if tasks == 1:
         return tuple(events)
 
     def users(name: str) -> tuple[str, ...]:
-        return task_names(name, tasks) if name in clients else (name,)
+        return (name, *task_names(name, tasks)) if name in clients else (name,)
 
     return tuple(event.on_users(users) for event in events)

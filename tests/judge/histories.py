@@ -17,6 +17,7 @@ from harness.history.key_holdings import Watched, derive_holdings
 from harness.history.recorded import Recorded
 from harness.history.run_tables import LinkTraffic
 from harness.history.sections import derive_sections
+from harness.history.tasks import hitting_tasks
 from harness.store.columns import ops_frame, writes_frame
 from harness.store.wire import CONNECTIONS_SCHEMA, REQUESTS_SCHEMA
 
@@ -241,13 +242,14 @@ class History:
         final = self.final
         if final is None and self.final_is_last_write:
             final = {write.key: write.value for write in self.writes}
+        faults = hitting_tasks(self.faults, self.config.client_names, self.config.tasks)
         return Recorded(
             config=self.config,
             timeline=self.timeline,
             ops=ops,
-            sections=derive_sections(ops, self.ends, self.faults),
+            sections=derive_sections(ops, self.ends, faults),
             writes=writes_frame(self.writes),
-            faults=tuple(self.faults),
+            faults=faults,
             ends=tuple(self.ends),
             planned_faults=self.planned,
             final_values=final,

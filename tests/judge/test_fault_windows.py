@@ -161,8 +161,8 @@ def test_the_tasks_of_a_client_are_hit_with_it_and_a_replica_has_none() -> None:
     cut = (("c1", "n1"), ("n2", "n1"))
     planned = History(tasks=2).fault("f1", 10, 20, cut_links=cut, paused_clients=("c1",))
     event, _ = hitting_tasks(planned.faults, ("c1", "c2"), 2)
-    assert event.cut_links == (("c1@1", "n1"), ("c1@2", "n1"), ("n2", "n1"))
-    assert event.paused_clients == ("c1@1", "c1@2")
+    assert event.cut_links == (("c1", "n1"), ("c1@1", "n1"), ("c1@2", "n1"), ("n2", "n1"))
+    assert event.paused_clients == ("c1", "c1@1", "c1@2")
 
 
 def test_a_group_is_out_of_reach_while_it_elects_a_leader_and_then_with_one_member_down() -> None:

@@ -248,15 +248,18 @@ def test_the_key_of_an_attempt_whose_client_may_have_died_is_not_looked_at() -> 
     assert counted(refused(800, set_at=65).end("c1", "killed", 320))[2:] == (0, 0)
 
 
-def late(times: int = 3, *, undo: str = "", undo_at: float = 65, outcome: str = "fail", **more: Any) -> History:
+def late(
+    times: int = 3, *, undo: str = "", undo_at: float = 65, outcome: str = "fail", user: str = "c1", **more: Any
+) -> History:
     """Every 1,000 ms c1 tries from 10 to 60 and is refused: its request came to the proxy at 20, to n1 at 100, and set
-    the key, which expired at 955. `undo`: what c1 sent on its way after it, in which `V` stands for the value."""
-    history = History(ttl_ms=900).watch("n1").section("c2", 5, 7, asked=1)
+    the key, which expired at 955. `undo`: what c1 sent on its way after it, in which `V` stands for the value. `user`:
+    the task of c1 that tries."""
+    history = History(ttl_ms=900, tasks=2 if "@" in user else 1).watch("n1").section("c2", 5, 7, asked=1)
     history.request("c2", "n1", "SET k1 its-own NX PX 900", 2, 3).seen("n1", "set", 3, "its-own", since=1.5, ttl=900)
     history.request("c2", "n1", "DEL k1", 7.5, 7.6).seen("n1", "deleted", 7.6, since=7.4)
     for number in range(1, times + 1):
         at, value = 1_000 * (number - 1), f"a-value-{number}"
-        history.op("c1", "acquire", outcome, number, at + 10, at + 60)
+        history.op(user, "acquire", outcome, number, at + 10, at + 60)
         words = f"SET k1 {value} NX PX 850"
         history.request("c1", "n1", words, at + 100, at + 101, sent=at + 20, told=at + 300)
         history.seen("n1", "set", at + 101, value, since=at + 99, ttl=850)
@@ -329,7 +332,8 @@ def test_only_what_a_refused_attempt_left_until_it_expired_counts(more: dict[str
 def test_a_link_that_began_to_refuse_meanwhile_may_have_kept_the_request_away(
     hit: dict[str, Any], began: float, number: int
 ) -> None:
-    assert not_undone(late().fault("f1", began, 500, **hit)) == number
+    for user in ("c1", "c1@1"):
+        assert not_undone(late(user=user).fault("f1", began, 500, **hit)) == number, user
 
 
 @pytest.mark.parametrize(

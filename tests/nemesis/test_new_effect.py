@@ -43,7 +43,7 @@ def test_the_judge_takes_a_client_that_it_halts_for_one_that_reaches_no_majority
     assert able == [(ms(0), ms(200)), (ms(500), ms(600)), (ms(700), ms(1000))]
     tasks = hitting_tasks(run.faults, ["c1"], 2)
     assert isinstance(tasks[0], WithMemory)
-    assert tasks[0].swapped_clients == ("c1@1", "c1@2")
+    assert tasks[0].swapped_clients == ("c1", "c1@1", "c1@2")
 
 
 def test_a_fault_that_ended_early_for_a_node_still_has_it(run: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
