@@ -9,6 +9,7 @@ from fencepost.history import STARVATION, FaultEvent, HowDown
 from fencepost.text import listed, milliseconds, plural, printable
 from harness.explain.examples import Side, ops_of
 from harness.history.fault_windows import Window, merged, windows
+from harness.history.key_owners import process_of
 from harness.history.recorded import Recorded
 
 _RESOURCE: Final = "resource"
@@ -154,12 +155,12 @@ def out_of_order(run: Recorded, from_ns: int, until_ns: int) -> str:
     links: set[tuple[str, str]] = set()
     for window in windows(run.faults):
         if window.event.began_ns <= until_ns and (window.to_ns is None or window.to_ns >= from_ns):
-            links.update(window.event.links)
+            links.update((process_of(client), node) for client, node in window.event.links)
             for hit in window.event.hits():
                 if hit.members:
                     states.setdefault((hit.effect.organ, hit.state), set()).update(name for _, name in hit.members)
                 if hit.names:
-                    states.setdefault((hit.effect.organ, hit.state), set()).update(hit.names)
+                    states.setdefault((hit.effect.organ, hit.state), set()).update(map(process_of, hit.names))
     for milder, worse in _IS_TOLD_ALONE.items():
         states.get(("", milder), set()).difference_update(states.get(("", worse), ()))
     found = [_in_state(organ, state, sorted(names)) for (organ, state), names in sorted(states.items()) if names]
