@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.text import count, plural
-from harness.checkers.writes import by_when, first_ms, moment_of, shown
+from harness.checkers.writes import WHOSE, by_when, first_ms, moment_of, shown
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.meeting import together
 from harness.explain.words import at
@@ -176,9 +176,8 @@ def _accepted(run: Recorded, stale: _Stale) -> list[Finding]:
             for row, by in zip(stale.row[which[:5]].tolist(), stale.holder[which[:5]].tolist(), strict=True)
         )
         noun = "stale write was" if len(which) == 1 else "stale writes were"
-        text = f"{len(which)} {noun} accepted after a write of a later holder"
-        if blame == "resource":
-            text += " although it carried a smaller token"
+        how = "although it carried a smaller token" if blame == "resource" else WHOSE[blame]
+        text = f"{len(which)} {noun} accepted after a write of a later holder, {how}"
         findings.append(STALE.found(blame, text, len(which), examples, first_ms(run, stale.row[which])))
     return findings
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.text import count, plural, printable
-from harness.checkers.writes import by_when, first_ms, moment_of, shown
+from harness.checkers.writes import WHOSE, by_when, first_ms, moment_of, shown
 from harness.explain.examples import Case, ops_of
 from harness.explain.kinds import Evidence, FindingKind, Told
 from harness.explain.meeting import together
@@ -23,12 +23,6 @@ from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
 from harness.verdict import Blame, Finding
 
-_WHOSE: Final[dict[Blame, str]] = {
-    "lock": "in overlaps blamed on the lock",
-    "client": "by a client that had outlived its lease",
-    "undecided": "in overlaps of undecided blame",
-    "harness": "although no two sections of the key overlapped: the harness or its resource is wrong",
-}
 _FINAL_KEYS: Final = 20
 _SHOWN_KEYS: Final = 8
 
@@ -198,7 +192,7 @@ def _whose(blame: Blame, straggled: int, times: int) -> str:
         late = "a write that arrived after its" if times == 1 else "writes that arrived after their"
         return f"by {late} client had left"
     more = f", or by a write that arrived after its client had left ({straggled})" if straggled else ""
-    return f"{_WHOSE[blame]}{more}"
+    return f"{WHOSE[blame]}{more}"
 
 
 def impossible(run: Recorded, rows: Ints, text: str) -> list[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,15 @@ import pandas as pd
 from harness.explain.words import at
 from harness.history.groups import Ints
 from harness.history.recorded import Recorded
+from harness.verdict import Blame
+
+WHOSE: Final[dict[Blame, str]] = {
+    "lock": "in overlaps blamed on the lock",
+    "client": "by a client that had outlived its lease",
+    "undecided": "in overlaps of undecided blame",
+    "harness": "although no two sections of the key overlapped: the harness or its resource is wrong",
+}
+"""Through whose fault a write did harm."""
 
 
 def shown(writes: pd.DataFrame, row: int) -> dict[str, Any]:
