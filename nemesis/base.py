@@ -26,6 +26,7 @@ FaultClass = Literal[
     "link silent",
     "requests lost",
     "replies lost",
+    "reply lost once",
     "link held",
     "requests held",
     "replies held",

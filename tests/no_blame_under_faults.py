@@ -33,6 +33,7 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "shutdown": ("shutdown:interval=1500ms",),
     "power": ("power:interval=2s",),
     "hunt": ("hunt:restart-delay=1.2ttl", "--hold", "uniform:50ms-400ms", "--clients", "2"),
+    "lost-reply": ("lost-reply:interval=500ms",),
     "errors": ("errors:interval=1500ms,duration=1s",),
     "corrupt": ("corrupt:interval=2s", "--persistence", "aof-always"),
     "clock": ("clock:interval=1500ms,kind=drift,rate=1",),

@@ -7,8 +7,8 @@ from other words, nothing is known.
 
 An attempt was not taken back if no such request came to the proxy until the key expired. It would have come there if it
 had been sent: slow links, hung nodes, and links that lose or hold what they have taken do not keep it from coming. But
-a link that refuses may, and so may the handshake of a connection that was made in that call, after the attempt had been
-sent for the last time, and carried nothing else.
+a link that refuses may, unless the node answered the same request when it was sent again. And so may the handshake of
+a connection that was made in that call, after the attempt had been sent for the last time, and carried nothing else.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def attempts_never_undone(run: Recorded, ledger: Ledger) -> Iterator[Change]:
         end = ledger.end_of_event(change["event"])
         if end is None or rows["what"].iloc[end] != "expired" or not rows["is_seen"].iloc[end]:
             continue
-        if not _may_have_been_refused(run, change) and _was_not_undone(sent, change, int(rows["at_ns"].iloc[end])):
+        if not _may_have_been_refused(run, sent, change) and _was_not_undone(
+            sent, change, int(rows["at_ns"].iloc[end])
+        ):
             yield change
 
 
@@ -59,13 +61,16 @@ def _takes_back(rows: Any, refused: Any) -> bool:
     return bool((is_own & unanswered).any())
 
 
-def _may_have_been_refused(run: Recorded, change: Change) -> bool:
+def _may_have_been_refused(run: Recorded, sent: NodeRequests, change: Change) -> bool:
     """Whether a fault that began when the attempt was under way can have kept a later request from coming to the
-    proxy. One that was in force before took what the attempt sent."""
+    proxy. One that was in force before took what the attempt sent, or let it pass when it was sent again. (Another try
+    of the same call tells nothing: what should have undone this one may have been refused before.)"""
+    sent_ns, complete_ns = change["from_client_ns"], change["complete_ns"]
+    first, *later = sent.between(change["client"], change["node"], sent_ns, complete_ns)
+    again = (one.from_client_ns for one in later if one.words == first.words and one.reply is not None)
+    passed_ns = max(again, default=sent_ns)
     return any(
-        since <= change["complete_ns"]
-        and until >= change["from_client_ns"]
-        and event.done_ns > change["from_client_ns"]
+        since <= complete_ns and until >= sent_ns and event.done_ns > passed_ns
         for event, since, until in longest_windows(run.faults)
         if (change["client"], change["node"]) in event.cut_links
         or (event.took_nodes_down and change["node"] in event.nodes)

@@ -336,6 +336,23 @@ def test_a_link_that_began_to_refuse_meanwhile_may_have_kept_the_request_away(
         assert not_undone(late(user=user).fault("f1", began, 500, **hit)) == number, user
 
 
+@pytest.mark.parametrize(("asked", "answered", "number"), [(40, 41, 3), (40, None, 2), (25, 26, 3), (20.4, 21, 2)])
+def test_a_link_that_let_the_attempt_ask_again_refused_nothing(
+    asked: float, answered: float | None, number: int
+) -> None:
+    """The reply was lost with its connection, from 19.5 to 25; the client library sent the request again."""
+    history = late().fault("f1", 19.5, 25, cut_links=(("c1", "n1"),))
+    words = "SET k1 a-value-1 NX PX 850"
+    history.request("c1", "n1", words, None if answered is None else asked + 0.1, answered, sent=asked, did=False)
+    assert not_undone(history) == number
+
+
+def test_another_try_of_the_same_call_tells_nothing_of_what_the_link_refused_before() -> None:
+    history = late().fault("f1", 19.5, 25, cut_links=(("c1", "n1"),))
+    history.request("c1", "n1", "SET k1 another-value NX PX 850", 40.1, 41, sent=40, did=False)
+    assert not_undone(history) == 2
+
+
 @pytest.mark.parametrize(
     ("opened", "words", "number"), [(30, "HELLO 3", 2), (30, "GET k1", 3), (61, "HELLO 3", 3), (19, "HELLO 3", 3)]
 )
