@@ -85,6 +85,8 @@ LANES: Final[Mapping[str, Deck]] = {
             "crash:targets=majority",
             "errors:duration=1.2ttl",
             "errors:duration=0.7ttl,targets=majority",
+            "lost-reply:at=acquiring,nodes=all",
+            "lost-reply:at=releasing,nodes=all",
         ),
         STORM,
         early=2,

@@ -27,7 +27,7 @@ from tests.nemesis.fakes import topology
 
 CLOCKS = {f"{whose} clock {how}" for whose in ("node", "client") for how in ("stepped", "drifting", "strobing")}
 OF_SERVERS = {"node shut down", "node without power", "node damaged"}
-ELSEWHERE = {*OF_SERVERS, "link held", "in pieces", "reply lost once", *CLOCKS}
+ELSEWHERE = {*OF_SERVERS, "link held", "in pieces", *CLOCKS}
 """Classes that `standard` leaves to other nemeses: they need a server's, a compiler's or root's help, are drawn by
 chance, or are a delay to all but a client library. A clock also breaks locks that are as correct as they can be."""
 
