@@ -315,7 +315,8 @@ class BaseCluster(ABC, Generic[N]):
             "servers_run_as": str(self._owner),
             "clocks": self._spec.clock_library is not None,
             "replication": self._spec.replication,
-            "group": group and {"settles_within_ms": group.settles_within_ms},
+            "group": group
+            and {"settles_within_ms": group.settles_within_ms, "only_leader_serves": group.only_leader_serves},
             "key_events": self._spec.server.server.key_events is not None,
             "session_ends_with_connection": self._spec.server.server.session_ends_with_connection,
             "wire": self._wire is not None,

@@ -170,7 +170,7 @@ class ContainerNode(ServerNode):
             running = self._is_running()
             return not running
 
-        decided = self._comes_true(is_decided, "an answer")
+        decided = self._comes_true(is_decided, "an answer", self._answers_within_s)
         if not running:
             raise self._ended_at_once()
         if not decided:

@@ -4,6 +4,9 @@ Nothing is published, and nothing restarts automatically (the SDK's default). Th
 on the run's bridge, which it keeps over restarts. Toxiproxy, in a container that shares this host's network, has its
 links on 127.0.0.1 only, and its HTTP interface on a Unix socket in the run's state folder.
 
+The members of a group, and the sentinels beside them, join the networks of containers that do nothing else, so that a
+member keeps its network when it is killed.
+
 Every user of this host can dial these addresses, so the servers ask for passwords (`cluster.credentials`).
 """
 
@@ -14,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from ipaddress import IPv4Address
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 from docker import DockerClient
@@ -41,6 +44,7 @@ from cluster.engine_runs import OWNER_LABEL, this_owner
 from cluster.engine_sweep import RUN_LABEL, STATE_LABEL, remove_run
 from cluster.images import Image, Recipe, provide
 from cluster.lifetime import StateFolder
+from cluster.member_network import MemberNetwork
 from cluster.parallel import at_once
 from cluster.ports import Ports
 from cluster.programs import ServerProgram, ToxiproxyProgram
@@ -78,11 +82,16 @@ class DockerCluster(BaseCluster[ContainerNode]):
         self._proxy_image: Image | None = None
         self._containers: dict[str, Container] = {}
         self._bridge_ports: Ports | None = None
+        self._network: MemberNetwork | None = None
 
     @property
     def labels(self) -> Mapping[str, str]:
         """What every container and network of this cluster carries."""
         return self._labels
+
+    @property
+    def members(self) -> MemberNetwork | None:
+        return self._network
 
     def _make_node(self, name: str) -> ContainerNode:
         return ContainerNode(name, self._spec.programs[name].server, self._spec.policies[name], self._patience)
@@ -103,13 +112,41 @@ class DockerCluster(BaseCluster[ContainerNode]):
         (subnet,) = made
         self._bridge_ports = Ports(str(subnet.gateway))
         disks = self._make_disks()
-        hosts = zip(self._servers, subnet.addresses(len(self._servers)), strict=True)
+        hosts = dict(zip(self._servers, subnet.addresses(len(self._servers)), strict=True))
+        self._make_member_networks(images[self._spec.resource_server], subnet.network, hosts)
         starts = [
             partial(self._start_server, images[self._spec.programs[name]], subnet.network, name, host)
-            for name, host in hosts
+            for name, host in hosts.items()
         ]
         at_once(starts, at_most=CALLS_AT_ONCE)
         return {**self._facts(images, self._proxy_image, subnet), **disks}
+
+    def _make_member_networks(self, image: Image, network: str, hosts: Mapping[str, str]) -> None:
+        """For each member of a group, a container that has its network: a server without a port."""
+        if self._spec.group is None:
+            return
+
+        def make(member: str) -> tuple[str, int]:
+            idle = self._create(
+                f"{member}-network",
+                image,
+                ["--port", "0", "--save", ""],
+                network=network,
+                networking_config=self._endpoint(network, hosts[member]),
+            )
+            idle.start()
+            idle.reload()
+            return member, int(idle.attrs["State"]["Pid"])
+
+        pids = dict(at_once([partial(make, member) for member in self._spec.nodes], at_most=CALLS_AT_ONCE))
+        self._network = MemberNetwork(
+            self._spec.nodes, self._state.path, {member: hosts[member] for member in self._spec.nodes}
+        )
+        self._network.enter(pids)
+
+    def _endpoint(self, network: str, host: str) -> Mapping[str, Any]:
+        settings = self._engine.api.create_endpoint_config(ipv4_address=host, mac_address=_mac_of(host))
+        return {network: settings}
 
     def _member_ports(self) -> Ports:
         """On this host's own address in the run's network."""
@@ -132,6 +169,8 @@ class DockerCluster(BaseCluster[ContainerNode]):
         """Save the logs, then remove containers and network, whatever state they are in."""
         if self._bridge_ports is not None:
             self._bridge_ports.close()
+        if self._network is not None:
+            self._network.close()
         engine, self._client = self._client, None
         if engine is None:
             return
@@ -190,21 +229,16 @@ class DockerCluster(BaseCluster[ContainerNode]):
         return image
 
     def _start_server(self, image: Image, network: str, name: str, host: str) -> None:
-        node, policy, program = self._servers[name], self._spec.policies[name], self._spec.programs[name]
-        disk = self._disks.get(name)
-        has_tree, place = node.server.needs_tree, Place(_ANY_HOST, _PORT, _DISK, policy, self._spec.access)
+        node, program = self._servers[name], self._spec.programs[name]
+        disk, has_tree, place = self._disks.get(name), node.server.needs_tree, self._place(name, host)
         container = self._create(
             name,
             image,
             node.server.arguments(place),
             program=f"{_DISK}/bin/{program.path.resolve().name}" if has_tree else image.inside,
-            hostname=name,
             working_dir=_DISK,
             volumes=None if disk else [_DISK],
-            network=network,
-            networking_config={
-                network: self._engine.api.create_endpoint_config(ipv4_address=host, mac_address=_mac_of(host))
-            },
+            **self._where(name, network, host),
             mounts=[*([_shared(disk.path, _DISK)] if disk else []), *_clock_mounts(node.clock)],
             environment=_clock_variables(node.clock),
         )
@@ -214,9 +248,24 @@ class DockerCluster(BaseCluster[ContainerNode]):
                 container.put_archive(_DISK, server_tree.archive(program.path, self._owner))
         elif has_tree:
             server_tree.plant(program.path, disk.path, self._owner)
-        node.adopt(container, Address(host, _PORT).behind(self._spec.access.harness), _DISK)
+        address = Address(place.host if place.members else host, place.port)
+        node.adopt(container, address.behind(self._spec.access.harness), _DISK)
         self._go_on()
         node.start()
+
+    def _place(self, name: str, host: str) -> Place:
+        policy, access, member = self._spec.policies[name], self._spec.access, self._spec.hosts.get(name)
+        if self._network is None or member is None or (group := self._spec.group) is None:
+            return Place(_ANY_HOST, _PORT, _DISK, policy, access)
+        port = group.port if name == member else group.sentinel_port
+        assert port is not None
+        return Place(self._network.hosts[member], port, _DISK, policy, access, name, self._network.hosts)
+
+    def _where(self, name: str, network: str, host: str) -> Mapping[str, Any]:
+        """The options of a server's container that say which network it is in."""
+        if member := self._spec.hosts.get(name):
+            return {"network_mode": f"container:{self._prefix}-{member}-network"}
+        return {"hostname": name, "network": network, "networking_config": self._endpoint(network, host)}
 
     def _launch_proxy(self, folder: Path, socket: str) -> Callable[[], bool]:
         """On this host's own network, so that it can reach the servers and clients can reach it."""
@@ -294,6 +343,10 @@ def _folder_of(owner: Owner, files: Mapping[str, bytes]) -> bytes:
     folder.type, folder.mode = tarfile.DIRTYPE, 0o700
     members = [(folder, b"")]
     for name, content in files.items():
+        if (parent := PurePosixPath(name).parent) != PurePosixPath():
+            inner = tarfile.TarInfo(str(parent))
+            inner.type, inner.mode = tarfile.DIRTYPE, 0o700
+            members.append((inner, b""))
         file = tarfile.TarInfo(name)
         file.mode = 0o600
         members.append((file, content))

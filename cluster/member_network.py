@@ -1,5 +1,7 @@
 """A network for servers that talk to each other: a namespace for each, joined by a bridge, and cuts between them.
 
+In containers the engine made both, and they are only entered (`enter`).
+
 The bridge is in the network namespace of the caller, which has an address there, so what is beside the caller dials a
 member by its address. A member is cut from another one in the receiver's namespace (iptables). Nothing is named outside
 these namespaces. They live as long as this process holds them, or a server works in them, and vanish after that,
@@ -48,12 +50,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class MemberNetwork:
-    """`names`: the members. `folder`: for what the tools keep while they work. For any thread that works in the
-    namespace in which this was opened."""
+    """`names`: the members. `folder`: for what the tools keep while they work. `hosts`: their addresses, if the network
+    is there. For any thread that works in the namespace in which this was opened."""
 
-    def __init__(self, names: Sequence[str], folder: Path) -> None:
-        self.hosts: Mapping[str, str] = {name: f"{_NET}.{number}" for number, name in enumerate(names, _FIRST)}
+    def __init__(self, names: Sequence[str], folder: Path, hosts: Mapping[str, str] | None = None) -> None:
+        self.hosts = hosts or {name: f"{_NET}.{number}" for number, name in enumerate(names, _FIRST)}
         self._folder = folder
+        self._has_bridge = False
         self._held = ExitStack()
         self._home = -1
         self._spaces: dict[str, int] = {}
@@ -70,6 +73,7 @@ class MemberNetwork:
             self._home = self._hold(os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC))
             for name in self.hosts:
                 self._spaces[name] = self._hold(_new_namespace())
+            self._has_bridge = True
             self._ip(
                 f"link add {_BRIDGE} type bridge",
                 f"addr add {_HOME}/24 dev {_BRIDGE}",
@@ -87,15 +91,33 @@ class MemberNetwork:
             for name, host in self.hosts.items():
                 with self.inside(name):
                     self._ip("link set lo up", f"addr add {host}/24 dev {name}", f"link set {name} up")
-                    self._ears[name] = _open(self._held, socket.SOCK_DGRAM, host)
-                    self._doors[name] = _open(self._held, socket.SOCK_STREAM, host)
-                    self._doors[name].listen(64)
+            self._listen_inside()
         except OSError as error:
             raise BrokenEnvironmentError(f"the members' network cannot be made: {error.strerror or error}") from error
 
+    def enter(self, pids: Mapping[str, int]) -> None:
+        """Use the namespaces of these processes, by member. Raises BrokenEnvironmentError; then `close` is still
+        due."""
+        try:
+            find_tool("iptables-restore")
+            self._home = self._hold(os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC))
+            for name, pid in pids.items():
+                self._spaces[name] = self._hold(os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC))
+            self._listen_inside()
+        except OSError as error:
+            raise BrokenEnvironmentError(f"the members' network cannot be used: {error.strerror or error}") from error
+
+    def _listen_inside(self) -> None:
+        """Where probes arrive. Raises OSError."""
+        for name, host in self.hosts.items():
+            with self.inside(name):
+                self._ears[name] = _open(self._held, socket.SOCK_DGRAM, host)
+                self._doors[name] = _open(self._held, socket.SOCK_STREAM, host)
+                self._doors[name].listen(64)
+
     def close(self) -> None:
         """Let go of everything, and remove the bridge. Never raises."""
-        if self._spaces:
+        if self._has_bridge:
             # The namespaces go with their members, and the rest with them.
             with self._changing, suppress(OSError, BrokenEnvironmentError):
                 self._ip(f"link del {_BRIDGE}", *(f"link del {_BRIDGE}-{name}" for name in self._spaces))

@@ -52,7 +52,8 @@ class ProcessCluster(BaseCluster[ProcessNode]):
             self._owner,
             self._state.environment,
             self._patience,
-            self._network if name in self._spec.nodes else None,
+            self._network,
+            self._spec.hosts.get(name),
         )
 
     def _start_servers(self) -> Mapping[str, object]:
@@ -79,13 +80,15 @@ class ProcessCluster(BaseCluster[ProcessNode]):
         }
 
     def _open_network(self) -> Collection[str]:
-        """The network of the group, if the nodes are one; who its members are."""
+        """The network of the group, if the nodes are one; which servers are in it."""
         if self._network is None or (group := self._spec.group) is None:
             return ()
         self._network.open()
-        for name, host in self._network.hosts.items():
-            self._servers[name].claim(Address(host, group.port))
-        return self._network.hosts
+        for name, member in self._spec.hosts.items():
+            port = group.port if name == member else group.sentinel_port
+            assert port is not None
+            self._servers[name].claim(Address(self._network.hosts[member], port))
+        return self._spec.hosts
 
     def _member_ports(self) -> Ports:
         return self._ports

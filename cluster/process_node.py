@@ -44,8 +44,9 @@ class ProcessNode(ServerNode):
         environment: Mapping[str, str],
         patience: Patience = ENDLESS,
         network: MemberNetwork | None = None,
+        member: str | None = None,
     ) -> None:
-        """`network`: that of its group, of which it is a member."""
+        """`network`: that of its group. `member`: in whose part of it the server is; None: in none."""
         super().__init__(name, program.server, policy, patience)
         self._access = access
         self._owner = owner
@@ -53,7 +54,8 @@ class ProcessNode(ServerNode):
         self._folder = folder
         self._log = log
         self._environment = environment
-        self._network = network
+        self._network = network if member is not None else None
+        self._member = member or name
         self._address: Address | None = None
         self._process: Popen[bytes] | None = None
         self._log_began = 0
@@ -110,12 +112,14 @@ class ProcessNode(ServerNode):
         members = {} if self._network is None else self._network.hosts
         place = Place(*self.address, ".", self._policy, self._access, self._name, members)
         for name, content in self._server.files(place).items():
-            if not (path := self._folder / name).exists():
-                if path.parent != self._folder:
-                    path.parent.mkdir(mode=0o700)
-                    self._owner.take(path.parent)
-                path.write_bytes(content)
-                self._owner.take(path)
+            path = self._folder / name
+            if path.exists():  # empty after a cut of power that came too soon
+                content = self._server.reread(path.read_bytes()) or content
+            elif path.parent != self._folder:
+                path.parent.mkdir(mode=0o700)
+                self._owner.take(path.parent)
+            path.write_bytes(content)
+            self._owner.take(path)
         self._log.parent.mkdir(parents=True, exist_ok=True)
         arguments = self._server.arguments(place)
         self._log_began = self._log.stat().st_size if self._log.exists() else 0
@@ -124,7 +128,7 @@ class ProcessNode(ServerNode):
             server_tree.plant(program, self._folder, owner)
             program, arguments = server_tree.command(program, self._folder, arguments, owner)
             owner = Owner(os.geteuid(), os.getegid())  # what becomes the owner is the last to start
-        with nullcontext() if self._network is None else self._network.inside(self._name):
+        with nullcontext() if self._network is None else self._network.inside(self._member):
             self._process = spawn(
                 program,
                 arguments,

@@ -61,6 +61,10 @@ class Group(NamedTuple):
     majority behind it. `forms_within_s`: how long the first start may take, until writes succeed through each member.
     `settles_within_ms`: how long the others may need to elect another leader, and how much longer a lease may then
     last.
+
+    `only_leader_serves`: a client must reach the leader itself. Then `serves` is whether the member does its part: it
+    leads, or copies the leader. `sentinel_port`: where the sentinel beside each member listens, which clients ask who
+    leads; None: there are none.
     """
 
     port: int
@@ -68,6 +72,8 @@ class Group(NamedTuple):
     serves: Callable[[Address, float], bool]
     forms_within_s: float
     settles_within_ms: float
+    only_leader_serves: bool = False
+    sentinel_port: int | None = None
 
 
 class KeyReader(Protocol):
@@ -215,6 +221,11 @@ class Server(Protocol):
 
     def files(self, place: Place) -> Mapping[str, bytes]:
         """What lies in its folder when it is started there for the first time, by path."""
+        ...
+
+    def reread(self, content: bytes) -> bytes:
+        """What the next start reads of one of these files, as the server left it. Its user may be unable to enter its
+        folder by a path."""
         ...
 
     def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:

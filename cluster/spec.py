@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import permutations
@@ -23,8 +23,10 @@ replicas, until a script promotes one of them. `sentinel`: three sentinels do th
 _SENTINELS: Final = ("s1", "s2", "s3")
 
 
-def sentinels_of(replication: Replication) -> tuple[str, ...]:
-    """The names of those who watch the nodes."""
+def sentinels_of(replication: Replication, nodes: Sequence[str], group: Group | None) -> tuple[str, ...]:
+    """The names of the sentinels that watch the nodes: in a group, one beside each member."""
+    if group is not None and group.sentinel_port is not None:
+        return tuple(f"s{number}" for number, _ in enumerate(nodes, 1))
     return _SENTINELS if replication == "sentinel" else ()
 
 
@@ -74,8 +76,16 @@ class ClusterSpec:
 
     @property
     def sentinels(self) -> tuple[str, ...]:
-        """The names of those who watch the nodes."""
-        return sentinels_of(self.replication)
+        """The names of the sentinels that watch the nodes."""
+        return sentinels_of(self.replication, self.nodes, self.group)
+
+    @property
+    def hosts(self) -> Mapping[str, str]:
+        """In which member's network each server of a group is: a sentinel is in that of the member beside it. Empty
+        without a group."""
+        if self.group is None:
+            return {}
+        return {**dict(zip(self.nodes, self.nodes, strict=True)), **dict(zip(self.sentinels, self.nodes, strict=False))}
 
     @property
     def link_keys(self) -> tuple[LinkKey, ...]:

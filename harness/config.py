@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 
 from cluster.backend_registry import AUTO, choices
 from cluster.persistence import FileSystem, Policy
+from cluster.registry import servers
 from cluster.spec import Replication, sentinels_of
 from fencepost.errors import UsageError
 from fencepost.history import task_names
@@ -293,9 +294,9 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
             raise UsageError(
                 f"{self.clients} clients × {self.tasks} tasks are more than 512; lower --tasks or --clients"
             )
-        servers = self.nodes + 1 + len(sentinels_of(self.replication))
-        if self.clients * servers > 2_000:
-            raise UsageError(f"{self.clients} clients × {servers} servers are more than 2000 links; lower --clients")
+        dialled = self.nodes + 1 + len(self.sentinel_names)
+        if self.clients * dialled > 2_000:
+            raise UsageError(f"{self.clients} clients × {dialled} servers are more than 2000 links; lower --clients")
         if self.replication != "none" and self.nodes < 2:
             raise UsageError(f"--replication {self.replication}: one node has no replica; raise --nodes")
         if self.replication != "none" and self.witness == "on":
@@ -308,6 +309,12 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     def lock_name(self) -> str:
         """What the lock under test is called."""
         return self.name or self.lock_command or self.lock
+
+    @property
+    def sentinel_names(self) -> tuple[str, ...]:
+        """The sentinels that watch the nodes."""
+        server = servers().get(self.server.partition("=")[0])
+        return sentinels_of(self.replication, self.node_names, server.group if server else None)
 
     @property
     def client_names(self) -> tuple[str, ...]:

@@ -40,8 +40,7 @@ class Containers(Backend):
         from cluster.engine_http import CALL_S
         from cluster.engine_trial import check_engine
 
-        if spec.group:
-            found = f"the members of a group ({spec.server.name}) run as processes only"
+        if spec.group and (found := _no_members(spec.server.name)):
             if is_asked:
                 raise UsageError(f"--cluster {self.name}: {found}; use --cluster process")
             raise UnavailableError(found, "use --cluster process")
@@ -124,6 +123,19 @@ class Containers(Backend):
     def variables(self, site: Site) -> Mapping[str, str]:
         """`docker ps` then shows the run's containers."""
         return Engine.of(site).variables
+
+
+def _no_members(server: str) -> str | None:
+    """Why containers cannot be the members of a group here."""
+    from cluster.system_tools import find_tool
+
+    if os.geteuid():
+        return f"only root may cut members of a group ({server}) from each other in containers"
+    try:
+        find_tool("iptables-restore")
+    except BrokenEnvironmentError as error:
+        return str(error)
+    return None
 
 
 BACKEND = Containers()

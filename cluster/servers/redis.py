@@ -220,7 +220,7 @@ class RedisServer(BareServer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _UntouchedRedis(RedisServer):
+class UntouchedRedis(RedisServer):
     """One whose keys are not watched, and whose configuration, disk and clock are left alone."""
 
     shut_down: ShutDown | None = None
@@ -240,7 +240,7 @@ class _UntouchedRedis(RedisServer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LentRedis(_UntouchedRedis):
+class LentRedis(UntouchedRedis):
     """A server that is not the run's own: it is not configured, stopped or asked for the keys of others. To watch keys
     would take its configuration and MONITOR, which shows what all of its clients do."""
 
@@ -249,7 +249,7 @@ _SENTINEL_FILE: Final = "sentinel.conf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisSentinel(_UntouchedRedis):
+class RedisSentinel(UntouchedRedis):
     """The program in its other role: it keeps no keys, and is told whom to watch when it runs (`cluster.replication`).
     What it learns it writes into its file, without which it does not start."""
 

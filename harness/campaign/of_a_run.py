@@ -86,7 +86,7 @@ def reachable_s(seen: JudgedRun) -> float:
         run.ends,
         seen.begin_ns,
         seen.end_ns,
-        settles_ms=run.settles_within_ms,
+        group=run.group,
     )
     return sum(until - since for since, until in found) / 1e9
 

@@ -82,9 +82,7 @@ def check(run: Recorded) -> Answer:
     begin, end = run.timeline.start_ns, last_ns(run)
     if run.is_scripted or end <= begin:
         return Answer(unknown=tuple(unknown))
-    reach = majority_windows(
-        run.config.user_names, run.nodes, _barriers(run), run.ends, begin, end, settles_ms=run.settles_within_ms
-    )
+    reach = majority_windows(run.config.user_names, run.nodes, _barriers(run), run.ends, begin, end, group=run.group)
     empty_ms = _longest_empty_ns(run, begin, end) / 1e6
     starved, starved_percent = _starved(run.lags)
     figures = Figures(
@@ -120,9 +118,7 @@ def _barriers(run: Recorded) -> Sequence[FaultEvent]:
 
 def _is_liveness_untested(run: Recorded, begin: int, end: int) -> bool:
     """Whether links were cut or slow for so much of the load that nothing can be said of a lock's liveness."""
-    calm = majority_windows(
-        run.config.user_names, run.nodes, run.faults, run.ends, begin, end, settles_ms=run.settles_within_ms
-    )
+    calm = majority_windows(run.config.user_names, run.nodes, run.faults, run.ends, begin, end, group=run.group)
     return _percent_of(calm, begin, end) < run.config.least_reach
 
 

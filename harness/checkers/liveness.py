@@ -117,9 +117,7 @@ def check(run: Recorded) -> Answer:
     clients = run.config.user_names
     shares = np.array([int(by_client.get(client, 0)) for client in clients], np.float64)
     config, begin, end = run.config, run.timeline.start_ns, last_ns(run)
-    reachable = majority_windows(
-        config.user_names, run.nodes, run.faults, run.ends, begin, end, settles_ms=run.settles_within_ms
-    )
+    reachable = majority_windows(config.user_names, run.nodes, run.faults, run.ends, begin, end, group=run.group)
     gap_ns, gap_at_ns = _longest_gap(start, reachable)
     ungranted_ns, ungranted_at_ns = _longest_gap(start, [(begin, end)])
     first_ms, all_ms = _recovery(run)
@@ -204,7 +202,7 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
     free_ns = max([free_ns, *(until for _, until in run.wrong_clocks.times)])
     ttl_ms = run.config.ttl_ms if run.is_open_ended else run.lease_ms
     names = run.config.user_names, run.nodes
-    reachable = majority_windows(*names, run.faults, run.ends, free_ns, stop_ns, settles_ms=run.settles_within_ms)
+    reachable = majority_windows(*names, run.faults, run.ends, free_ns, stop_ns, group=run.group)
     given_ms = max((until - since for since, until in reachable), default=0) / 1e6
     if given_ms < _TTLS_TO_RECOVER * ttl_ms or not _any_client_tried(run, free_ns):
         return ()

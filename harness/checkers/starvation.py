@@ -122,7 +122,7 @@ def _waits(run: Recorded) -> Iterator[_Wait]:
         return
     config, begin = run.config, run.timeline.start_ns
     names, last = (config.user_names, run.nodes), int(each["until"].max())
-    stretches = list(reach(*names, run.faults, run.ends, begin, last, settles_ms=run.settles_within_ms))
+    stretches = list(reach(*names, run.faults, run.ends, begin, last, group=run.group))
     for client, key, since, until in rows_of(each, "client", "key", "since", "until"):
         able = ((a, b) for a, b, some in stretches if str(client) in some)
         for a, b in merged(able, since, until):
@@ -151,7 +151,7 @@ def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
     config = run.config
     links = [replace(event, paused_clients=(), killed_clients=()) for event in run.faults]
     names, last = (config.user_names, run.nodes), int(complete.max())
-    stretches = reach(*names, links, (), run.timeline.start_ns, last, settles_ms=run.settles_within_ms)
+    stretches = reach(*names, links, (), run.timeline.start_ns, last, group=run.group)
     own = {client: (tries["client"] == client).to_numpy(np.bool_) for client in config.user_names}
     for began, done, able in stretches:
         for client in own.keys() - able.keys():

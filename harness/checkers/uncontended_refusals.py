@@ -176,7 +176,7 @@ def _calm(run: Recorded, rows: Ints) -> Bools:
     client = codes_in(pd.Index(config.user_names), ops["client"])
     begin, end = run.timeline.start_ns, int(complete.max())
     # A client that tries is alive, so only the fact that a client ended matters here, not which one.
-    stretches = list(reach(config.user_names, run.nodes, run.faults, (), begin, end, settles_ms=run.settles_within_ms))
+    stretches = list(reach(config.user_names, run.nodes, run.faults, (), begin, end, group=run.group))
     granted = granted[_surely_as_recorded(run, invoke[granted], complete[granted])]
     enough: set[frozenset[str]] = set()
     for since, until, missing in stretches:

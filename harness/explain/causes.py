@@ -36,6 +36,7 @@ Cause = Literal[
     "not let in",
     "dead entry",
     "ended session",
+    "failover",
     "unknown",
 ]
 IN_WORDS: Final[dict[Cause, str]] = {
@@ -66,6 +67,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "not let in": "a client asked for a free lock and did not get it",
     "dead entry": "the lock waited for a client that was gone",
     "ended session": "the session that held it had ended",
+    "failover": "a failover lost the lock",
     "unknown": "the record does not show it",
 }
 KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from harness.explain.causes import of_overlap
+from harness.explain.causes import Cause, of_overlap
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Case, Side
+from harness.explain.failover import by_failover
 from harness.explain.kinds import Told
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, too_few, undecided
@@ -27,8 +28,14 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
         text, session_cause = by_session(run, earlier, later)
         return Told(text, cause=session_cause if case.finding.blame == "lock" else None)
     found = parts(run, evidence, earlier, later)
-    cause = of_overlap(found, bool(too_few(run, found, earlier, later))) if case.finding.blame == "lock" else None
+    cause = _cause(run, found, earlier, later) if case.finding.blame == "lock" else None
     return Told(_because(run, evidence, found, case, earlier, later), parts=found, cause=cause)
+
+
+def _cause(run: Recorded, found: Sequence[NodePart], earlier: Side, later: Side) -> Cause:
+    if by_failover(run, found, earlier, later):
+        return "failover"
+    return of_overlap(found, bool(too_few(run, found, earlier, later)))
 
 
 def _because(

@@ -10,6 +10,7 @@ from fencepost.quorum import quorum
 from fencepost.text import listed, plural
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
+from harness.explain.failover import by_failover
 from harness.explain.let_in import let_in
 from harness.explain.node_events import NodeEvent
 from harness.explain.node_replies import Said
@@ -38,6 +39,8 @@ _UNKNOWN_START = "the lock does not report when its validity started to count"
 
 def by_lock(run: Recorded, evidence: Evidence, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
     """Both were within their leases: how could a second client acquire the lock?"""
+    if told := by_failover(run, parts, earlier, later):
+        return told
     granted_to_few = too_few(run, parts, earlier, later)
     told = losses(run, parts)
     if not granted_to_few and not told and evidence.wire is not None:
@@ -54,7 +57,7 @@ def by_lock(run: Recorded, evidence: Evidence, parts: Sequence[NodePart], earlie
             f"The record shows no node that granted the lock to both {earlier.client} and {later.client}; the nodes' "
             f"replies are known only in part.{_without_a_majority(run, earlier, later)}"
         )
-    return f"{told}. {_counts(run, parts, earlier, later)}"
+    return f"{told}." if run.one_serves else f"{told}. {_counts(run, parts, earlier, later)}"
 
 
 def by_client(run: Recorded, earlier: Side, later: Side) -> str:
@@ -250,7 +253,7 @@ def _clocks(run: Recorded, group: Sequence[NodePart], from_ns: int, until_ns: in
 def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
     """Says so if one of them acquired the lock with less than a majority; empty if not, or if it is not known which
     nodes granted it."""
-    if not parts:
+    if not parts or run.one_serves:
         return ""
     majority = quorum(len(run.nodes))
     texts = []

@@ -1,7 +1,7 @@
 """When faults may have been active, and which clients could reach a majority in the meantime.
 
 Of independent nodes, a client must reach a majority itself. Of the members of one group, it must reach one that has a
-quorum behind it.
+quorum behind it; or the leader, which may be any member that is up, if it alone serves.
 """
 
 from __future__ import annotations
@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from fencepost.history import ClientEnd, FaultEvent
 from fencepost.quorum import quorum, with_a_quorum
 
 FOREVER_NS: Final = 2**62
 """The end of a fault that was never healed, and the latest deadline of a lock that reported no validity."""
+
+
+class GroupFacts(NamedTuple):
+    """What the nodes are if they are the members of one group. `settles_ms`: how long they may need after a fault to
+    elect a leader, and how much longer a lease may then last. `only_leader_serves`: a client must reach that one."""
+
+    settles_ms: float
+    only_leader_serves: bool = False
 
 
 def longest_windows(faults: Iterable[FaultEvent]) -> list[tuple[FaultEvent, int, int]]:
@@ -94,11 +102,11 @@ def majority_windows(
     start_ns: int,
     end_ns: int,
     *,
-    settles_ms: float | None = None,
+    group: GroupFacts | None = None,
 ) -> list[tuple[int, int]]:
     """The times within [start, end] at which at least one running client could certainly reach a majority of the
     nodes."""
-    stretches = reach(clients, nodes, faults, ends, start_ns, end_ns, settles_ms=settles_ms)
+    stretches = reach(clients, nodes, faults, ends, start_ns, end_ns, group=group)
     return merged(((began, done) for began, done, able in stretches if able), start_ns, end_ns)
 
 
@@ -110,37 +118,37 @@ def reach(
     start_ns: int,
     end_ns: int,
     *,
-    settles_ms: float | None = None,
+    group: GroupFacts | None = None,
 ) -> Iterator[tuple[int, int, dict[str, frozenset[str]]]]:
     """The intervals of [start, end] within which nothing changed, in order. Each has the running clients that could
     certainly reach a majority of the nodes, and for each of them the nodes that it may not have reached.
 
     Cautious: a fault counts for as long as it may have been active, a slow link counts as cut, and a client whose last
-    life has ended counts as gone. `settles_ms`: of the members of a group; one with a quorum behind it is enough, but
-    not within that time of a fault that hit the leader, nor of its end. None: the nodes are independent.
+    life has ended counts as gone. `group`: what is in reach is settled some time after a fault that hit the leader, and
+    after its end. None: the nodes are independent.
     """
     windows = longest_windows(faults)
     ended = last_ends(ends)
-    is_group, unsettled = settles_ms is not None, _unsettled(windows, settles_ms or 0)
+    unsettled = _unsettled(windows, group.settles_ms if group else 0)
     edges = {start_ns, end_ns}
     edges.update(t for _, *window in windows for t in window)
     edges.update(t for window in unsettled for t in window)
     edges.update(ended.values())
     times = sorted(t for t in edges if start_ns <= t <= end_ns)
-    enough = 1 if is_group else quorum(len(nodes))
     for began, done in pairwise(times):
         active = [event for event, since, until in windows if since < done and until > began]
         gone = {name for event in active for name in event.halted_clients}
         gone.update(name for name, at_ns in ended.items() if at_ns <= began)
         is_settled = not any(since < done and until > began for since, until in unsettled)
-        down = _out_of_service(nodes, active, is_group) if is_settled else {*nodes}
+        down = _out_of_service(nodes, active, group) if is_settled else {*nodes}
+        enough = quorum(len(nodes)) if group is None else len(nodes) - len(down) if group.only_leader_serves else 1
         cut = {link for event in active for link in event.links}
         missing = {
             client: frozenset(node for node in nodes if node in down or (client, node) in cut)
             for client in clients
             if client not in gone
         }
-        yield began, done, {c: lost for c, lost in missing.items() if len(nodes) - len(lost) >= enough}
+        yield began, done, {c: lost for c, lost in missing.items() if len(nodes) - len(lost) >= max(enough, 1)}
 
 
 def _unsettled(windows: Iterable[tuple[FaultEvent, int, int]], settles_ms: float) -> list[tuple[int, int]]:
@@ -150,12 +158,14 @@ def _unsettled(windows: Iterable[tuple[FaultEvent, int, int]], settles_ms: float
     return [(at_ns, at_ns + settles_ns) for at_ns in hits]
 
 
-def _out_of_service(nodes: Sequence[str], active: Sequence[FaultEvent], is_group: bool) -> set[str]:
-    """The nodes that are down, or members of a group that may have no quorum behind them."""
+def _out_of_service(nodes: Sequence[str], active: Sequence[FaultEvent], group: GroupFacts | None) -> set[str]:
+    """The nodes that are down, or members of a group that may have no quorum behind them. If its leader alone serves,
+    any of those that do not hear all others may be it, and all count as out of service."""
     down = {name for event in active for name in event.nodes}
-    if not is_group:
+    if group is None:
         return down
-    return {*nodes} - with_a_quorum(nodes, down, {pair for event in active for pair in event.apart})
+    apart = {pair for event in active for pair in event.apart}
+    return {*nodes} if group.only_leader_serves and apart else {*nodes} - with_a_quorum(nodes, down, apart)
 
 
 @dataclass(frozen=True, slots=True)

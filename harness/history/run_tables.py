@@ -14,6 +14,7 @@ import pyarrow as pa
 from fencepost.history import ClientEnd, Denied, FaultEvent, KeyEvent, Timeline
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
+from harness.history.fault_windows import GroupFacts
 from harness.history.key_holdings import Watched
 from harness.history.open_ended import granted_open_ended
 from harness.history.wakeup_latency import Lags
@@ -79,9 +80,8 @@ class RunTables:
     """What the nodes held; None if they were not watched."""
     unwatchable: str | None = None
     """The nodes' server, if its keys cannot be watched."""
-    settles_within_ms: float | None = None
-    """How long the members of the nodes' group may need after a fault to elect a leader, and how much longer a lease
-    may then last; None if the nodes are independent."""
+    group: GroupFacts | None = None
+    """What the nodes are if they are the members of one group; None if they are independent."""
     acquire_limit_ms: float | None = None
     """How long an acquire may take according to the lock; None if it declares nothing."""
     lock_has_process: bool = True
@@ -142,6 +142,11 @@ class RunTables:
         """Whether only one client may be inside one key at once: the lock counts no permits, and no client came as a
         reader."""
         return self.permits == 1 and "shared" not in self.sections
+
+    @property
+    def one_serves(self) -> bool:
+        """Whether one node serves at a time, the primary or the leader, so that one yes is enough."""
+        return self.config.replication != "none" or (self.group is not None and self.group.only_leader_serves)
 
     @property
     def had_no_access(self) -> bool:

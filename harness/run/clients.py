@@ -17,7 +17,6 @@ import psutil
 
 from cluster.address import Address
 from cluster.base import RESOURCE, Cluster, Condition
-from cluster.spec import sentinels_of
 from cluster.subprocesses import wants_processor
 from cluster.wall_clock import ClockAhead, ClockSetting, no_clock
 from fencepost.errors import BrokenEnvironmentError
@@ -134,7 +133,7 @@ class ClientSlot:
             seed=f"{config.seed}:{stem}",
             options=config,
             nodes=[self._dialled(node) for node in config.node_names],
-            sentinels=[self._dialled(sentinel) for sentinel in sentinels_of(config.replication)],
+            sentinels=[self._dialled(sentinel) for sentinel in config.sentinel_names],
             resource=self._dialled_resource(),
             resource_timeout_ms=self.RESOURCE_TIMEOUT_MS,
             lock_log=str(self._folder.logs / f"{stem}.lock.log"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 from typing import Final
 
-from cluster.spec import sentinels_of
 from fencepost.errors import UsageError
 from harness.config import RunConfig
 
@@ -25,7 +24,7 @@ _MIB: Final = 1 << 20
 
 def check_limits(config: RunConfig) -> None:
     """Raise UsageError, naming the limit, if the run cannot fit into it."""
-    sentinels = len(sentinels_of(config.replication))
+    sentinels = len(config.sentinel_names)
     links = config.clients * (config.nodes + 1 + sentinels)
     if config.replication != "none":
         links += config.nodes * (config.nodes - 1)

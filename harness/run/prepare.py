@@ -109,7 +109,7 @@ def check_input(config: RunConfig) -> None:
         check_lets_readers_in(config.lock, config.lock_command)
     if find_workload(config.workload).tables is not None:
         check_runs_statements(config.lock, config.lock_command, config.workload)
-    if config.replication != "sentinel":
+    if not config.sentinel_names:
         check_asks_nobody(config.lock, config.lock_command)
 
 
@@ -147,6 +147,8 @@ def _find_servers(config: RunConfig, program: ServerProgram) -> tuple[ServerProg
         )
     if find_workload(config.workload).tables is not None:
         _check_keeps_data(config, program)
+    if config.replication != "none" and program.server.group is not None:
+        raise UsageError(f"--replication {config.replication}: {program.name} is a group already; leave it out")
     if config.replication == "sentinel" and program.server.sentinel is None:
         raise UsageError(f"--replication sentinel: the server {program.name} has no sentinel; choose another --server")
     resource = find_server(config.resource_server, "--resource-server")

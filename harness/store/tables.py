@@ -19,6 +19,7 @@ from fencepost.history import LATEST_NS, ClientEnd, FaultEvent, Timeline, Write,
 from fencepost.memory import free_unused
 from harness.history.chunks import parts
 from harness.history.client_stalls import outside_stops
+from harness.history.fault_windows import GroupFacts
 from harness.history.key_holdings import Watched, derive_holdings
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
@@ -118,7 +119,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         key_events=folder.read_nodes,
         watched=_read_watched(folder),
         unwatchable=_unwatchable(environment),
-        settles_within_ms=_settles_within_ms(environment),
+        group=_group(environment),
         acquire_limit_ms=_acquire_limit_ms(environment),
         lock_has_process=_lock_has_process(environment),
         doubts=doubts,
@@ -177,11 +178,13 @@ def _unwatchable(environment: Mapping[str, Any]) -> str | None:
     return str(server.get("name")) if isinstance(server, Mapping) else None
 
 
-def _settles_within_ms(environment: Mapping[str, Any]) -> float | None:
+def _group(environment: Mapping[str, Any]) -> GroupFacts | None:
     """None if the nodes were no group, or are not known to have been."""
     cluster = environment.get("cluster")
     group = cluster.get("group") if isinstance(cluster, dict) else None
-    return float(group["settles_within_ms"]) if isinstance(group, dict) else None
+    if not isinstance(group, dict):
+        return None
+    return GroupFacts(float(group["settles_within_ms"]), group.get("only_leader_serves") is True)
 
 
 def session_is_connection(environment: Mapping[str, Any]) -> bool:

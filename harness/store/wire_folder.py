@@ -19,7 +19,6 @@ from cluster.address import LinkKey
 from cluster.base import RESOURCE
 from cluster.registry import servers
 from cluster.requests import Decode
-from cluster.spec import sentinels_of
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.files import kind_of, open_regular
 from fencepost.memory import spare_memory
@@ -161,7 +160,7 @@ def decoders_of(folder: RunFolder) -> Mapping[str, Decode | None]:
     """How each server's protocol is read, by the server's name in the run."""
     known, config = servers(), folder.read_config()
     node, resource = (known[name].decode if name in known else None for name in _server_names(folder))
-    return {**dict.fromkeys([*config.node_names, *sentinels_of(config.replication)], node), RESOURCE: resource}
+    return {**dict.fromkeys([*config.node_names, *config.sentinel_names], node), RESOURCE: resource}
 
 
 def _server_names(folder: RunFolder) -> tuple[str, str]:

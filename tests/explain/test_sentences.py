@@ -57,6 +57,33 @@ def test_a_node_that_went_down_although_no_fault_took_it_down() -> None:
     assert "n2 had granted the lock to c1, went down 2.0 ms later" in told
 
 
+def replaced(**config: object) -> Story:
+    """n1, the primary, is killed, and n2 takes its place without the key."""
+    story = Story(**config).let_in("c1", 10, 50, "OK - -")
+    story.fault("f1", 20, 45, nodes=("n1",), how_down="kill", led_by="n1", elected="n2", elected_after_ms=3.0)
+    return story.let_in("c2", 30, 60, "- OK -")
+
+
+def test_a_lock_that_a_failover_lost_is_named_so_and_tells_who_led() -> None:
+    told = replaced(replication="sentinel", witness="off").told("overlap")
+    assert told.cause == "failover"
+    assert "n1 granted it to c1 by" in told.sentence
+    assert "n2, which did not have that key, granted it to c2 by" in told.sentence
+    assert "n1 led until" in told.sentence
+    assert "and n2 led 3.0 ms later" in told.sentence
+
+
+def test_one_node_of_several_independent_ones_is_too_few_whoever_went_down() -> None:
+    assert replaced().told("overlap").cause == "too few nodes"
+
+
+def test_a_primary_that_came_back_without_the_key_is_no_failover_and_needs_no_majority() -> None:
+    story = Story(replication="sentinel", witness="off").let_in("c1", 10, 50, "OK - -").killed("n1", 12, 20)
+    told = story.let_in("c2", 30, 60, "OK - -").told("overlap")
+    assert told.cause == "forgotten"
+    assert told.sentence.endswith("and granted it to c2 while that lease was still valid.")
+
+
 def test_a_node_that_was_not_asked_because_its_link_was_cut(golden: Golden) -> None:
     story = Story().fault("p", 1, 70, cut_links=(("c1", "n3"),)).let_in("c1", 10, 50, "OK OK silent")
     story.killed("n2", 12, 20).let_in("c2", 30, 60, "nil OK OK")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fencepost.history import ClientEnd, FaultEvent
-from harness.history.fault_windows import FOREVER_NS, longest_windows, majority_windows, merged, windows
+from harness.history.fault_windows import FOREVER_NS, GroupFacts, longest_windows, majority_windows, merged, windows
 from harness.history.tasks import hitting_tasks
 from tests.judge.histories import START_NS, History
 
@@ -170,7 +170,23 @@ def test_a_group_is_out_of_reach_while_it_elects_a_leader_and_then_with_one_memb
     leader = replace(leader, led_by="n1")
     follower = event("injected", "f2", 700, 701, nodes=("n2",))
     events = [leader, event("healed", "f1", 399, 400, nodes=("n1",)), follower]
-    settles_ms = 50 / 1e6
+    group = GroupFacts(50 / 1e6)
     within = (("c1",), ("n1", "n2", "n3"), events, (), 0, 1_000)
-    assert majority_windows(*within, settles_ms=settles_ms) == [(0, 100), (150, 400), (450, 1_000)]
-    assert majority_windows(*within, settles_ms=0) == [(0, 1_000)]
+    assert majority_windows(*within, group=group) == [(0, 100), (150, 400), (450, 1_000)]
+    assert majority_windows(*within, group=GroupFacts(0)) == [(0, 1_000)]
+
+
+def test_a_client_of_a_group_whose_leader_alone_serves_must_reach_every_member_that_is_up() -> None:
+    """Any of them may lead; and where one does not hear another, two may take themselves for the leader."""
+    events = [
+        event("injected", "f1", 100, 101, cut_links=(("c1", "n3"),)),
+        event("healed", "f1", 199, 200, cut_links=(("c1", "n3"),)),
+        event("injected", "f2", 300, 301, nodes=("n2",)),
+        event("healed", "f2", 399, 400, nodes=("n2",)),
+        event("injected", "f3", 500, 501, cut_members=(("n2", "n3"),)),
+        event("healed", "f3", 599, 600, cut_members=(("n2", "n3"),)),
+    ]
+    within = (("c1",), ("n1", "n2", "n3"), events, (), 0, 1_000)
+    assert majority_windows(*within, group=GroupFacts(0)) == [(0, 1_000)]
+    one = GroupFacts(0, only_leader_serves=True)
+    assert majority_windows(*within, group=one) == [(0, 100), (200, 500), (600, 1_000)]

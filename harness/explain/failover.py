@@ -1,0 +1,43 @@
+"""How a lock was lost by a failover: one server granted it as the primary, and so did another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fencepost.text import printable
+from harness.explain.examples import Side
+from harness.explain.nodes import NodePart
+from harness.explain.words import at, lasting
+from harness.history.recorded import Recorded
+
+
+def by_failover(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
+    """`The lock was lost by a failover: n1 granted it to c1 by +1.0 ms, and n2, which did not have that key, granted it
+    to c2 by +9.0 ms. n1 led until +4.0 ms (kill n1), and n2 led 2 ms later.` Empty unless the primary alone serves, and
+    each client was let in by another server."""
+    if not run.one_serves:
+        return ""
+    first = next((one for one in parts if one.earlier.heard), None)
+    second = next((one for one in parts if one.later.heard), None)
+    if first is None or second is None or first.node == second.node:
+        return ""
+    granted, again = first.earlier.granted, second.later.granted
+    assert granted is not None
+    assert again is not None
+    return (
+        f"The lock was lost by a failover: {first.node} granted it to {earlier.client} by {at(run, granted.by_ns)}, and "
+        f"{second.node}, which did not have that key, granted it to {later.client} by {at(run, again.by_ns)}."
+        f"{_change(run, max(granted.by_ns, again.by_ns))}"
+    )
+
+
+def _change(run: Recorded, until_ns: int) -> str:
+    """The last change of leaders on record that began by then."""
+    changes = [one for one in run.faults if one.event == "injected" and one.led_by and one.began_ns <= until_ns]
+    if not changes:
+        return ""
+    last = max(changes, key=lambda one: one.began_ns)
+    hit = f" {last.led_by} led until {at(run, last.began_ns)} ({printable(last.what)})"
+    if last.elected is None or last.elected_after_ms is None:
+        return f"{hit}."
+    return f"{hit}, and {last.elected} led {lasting(last.elected_after_ms * 1e6)} later."
