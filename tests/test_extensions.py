@@ -77,7 +77,7 @@ def test_a_toy_server_without_key_events_makes_a_run_that_says_that_it_was_not_w
     code, _, err = runs.fencepost(tmp_path, *runs.short_run("--server", "quiet"))
     assert (code, err.count("\n")) == (254, 1)
     assert (
-        "--server 'quiet' is not known; write etcd, postgres, redis, valkey, zookeeper or the path of a server program"
+        "--server 'quiet' is not known; write etcd, postgres, redis, redis-sentinel, valkey, zookeeper or the path of a server program"
         in err
     )
 

@@ -1,7 +1,7 @@
 """Redis Sentinel: a primary, its replicas, and a sentinel beside each, all of which elect another primary.
 
-Replicas copy the primary asynchronously, so what it granted last may be lost with it. The configuration of a member is a
-file, as people have it: a sentinel that gives a server another role has it rewrite the file, and it is read again at
+Replicas copy the primary asynchronously, so what it granted last may be lost with it. The configuration of a member is
+a file, as people have it: a sentinel that gives a server another role has it rewrite the file, and it is read again at
 the next start. A primary that was replaced while it was down, or cut off, knows nothing of that: it takes itself for
 the primary until the sentinels have seen it up for eight seconds.
 """

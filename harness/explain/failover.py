@@ -25,8 +25,8 @@ def by_failover(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: 
     assert granted is not None
     assert again is not None
     return (
-        f"The lock was lost by a failover: {first.node} granted it to {earlier.client} by {at(run, granted.by_ns)}, and "
-        f"{second.node}, which did not have that key, granted it to {later.client} by {at(run, again.by_ns)}."
+        f"The lock was lost by a failover: {first.node} granted it to {earlier.client} by {at(run, granted.by_ns)}, "
+        f"and {second.node}, which did not have that key, granted it to {later.client} by {at(run, again.by_ns)}."
         f"{_change(run, max(granted.by_ns, again.by_ns))}"
     )
 
