@@ -124,7 +124,7 @@ class ForeignLock:
         request = {
             "do": "open",
             "protocol": PROTOCOL_VERSION,
-            "nodes": [_dialled(node) | _known_as(node, settings) for node in nodes],
+            "nodes": [_dialled(node) for node in nodes],
             "settings": fields_of(settings, LockOptions)
             | {"seed": settings.rng.getrandbits(48), "manifest": settings.manifest}
             | ({"sentinels": [_dialled(one) for one in settings.sentinels]} if settings.sentinels else {}),
@@ -341,12 +341,8 @@ class ForeignLock:
 
 def _dialled(node: NodeAddress) -> dict[str, object]:
     password = {} if node.password is None else {"password": node.password}
-    return {"host": node.host, "port": node.port, "url": node.url, **password}
-
-
-def _known_as(node: NodeAddress, settings: LockSettings) -> dict[str, object]:
-    """By which address sentinels speak of it, where there are any."""
-    return {"known_as": node.known_as} if settings.sentinels else {}
+    known_as = {} if node.known_as is None else {"known_as": node.known_as}
+    return {"host": node.host, "port": node.port, "url": node.url, **password, **known_as}
 
 
 def _definite(answer: AdapterAnswer) -> bool:

@@ -21,8 +21,8 @@ A foreign lock is a folder with this file, its adapter and the pinned packages t
 `command = ["{installed}/node", "--jitless", "{folder}/adapter.mjs"]` replaces the command that the language would run.
 
 A variant is another folder with the same library in another configuration: `variant_of = "NAME"`, a summary of its own,
-the settings and reasons that differ, and `shows` or `workload` if that differs. It has no adapter, and is installed
-with the lock that it varies.
+the settings and reasons that differ, and `shows`, `workload`, `server` or `nodes` if that differs. It has no adapter,
+and is installed with the lock that it varies.
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ class _Common(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     summary: str
     shows: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     workload: str | None = None
+    server: str | None = None
+    nodes: int | None = None
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
     configured: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -104,8 +106,6 @@ class _Whole(_Common, frozen=True, kw_only=True, forbid_unknown_fields=True):
     adapter: str
     packages: str | None = None
     command: tuple[str, ...] = ()
-    server: str | None = None
-    nodes: int | None = None
     tasks: int | None = None
 
 
@@ -183,8 +183,8 @@ def _variant(name: str, folder: Path, raw: _Variant, base: Manifest | None) -> M
         packages=base.packages,
         shows=base.shows if raw.shows is msgspec.UNSET else raw.shows,
         command=base.command,
-        server=base.server,
-        nodes=base.nodes,
+        server=raw.server or base.server,
+        nodes=raw.nodes or base.nodes,
         tasks=base.tasks,
         workload=raw.workload or base.workload,
         settings=_overlaid(base.settings, raw.settings),

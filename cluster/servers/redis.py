@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -77,6 +77,20 @@ def server_directives(place: Place) -> Directives:
         ("dir", place.folder),
         *persistence_directives(place.policy),
     )
+
+
+def config_file(lines: Iterable[Sequence[str]]) -> bytes:
+    """A file of directives."""
+    return "".join(" ".join(word or '""' for word in line) + "\n" for line in lines).encode()
+
+
+def member_directives(place: Place) -> Iterator[Sequence[str]]:
+    """The configuration of a server that others copy, and that copies others."""
+    yield from server_directives(place)
+    yield "masteruser", place.access.harness.user
+    yield "masterauth", place.access.harness.password
+    # A primary waits for seconds for further replicas before it sends its data.
+    yield "repl-diskless-sync-delay", "0"
 
 
 def shut_down(address: Address, timeout_ms: float) -> None:

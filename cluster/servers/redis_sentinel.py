@@ -20,7 +20,14 @@ from cluster.address import Address
 from cluster.parallel import at_once
 from cluster.replication import GROUP
 from cluster.server import Group, Place, ReadClock, ReadDenials, Server
-from cluster.servers.redis import RedisSentinel, UntouchedRedis, read_clock, read_denials, server_directives
+from cluster.servers.redis import (
+    RedisSentinel,
+    UntouchedRedis,
+    config_file,
+    member_directives,
+    read_clock,
+    read_denials,
+)
 from fencepost.quorum import quorum
 
 PORT: Final = 6379
@@ -119,17 +126,9 @@ class SentinelMember(UntouchedRedis):
 
     def files(self, place: Place) -> Mapping[str, bytes]:
         primary = next(iter(place.members.values()))
-        login = place.access.harness
-        lines = [
-            *server_directives(place),
-            *(("user", *user) for user in place.access.users()),
-            ("masteruser", login.user),
-            ("masterauth", login.password),
-            # A primary waits for seconds for further replicas before it sends its data.
-            ("repl-diskless-sync-delay", "0"),
-            *([] if place.host == primary else [("replicaof", primary, str(place.port))]),
-        ]
-        return {_FILE: _file(lines)}
+        users = (("user", *user) for user in place.access.users())
+        copies = [] if place.host == primary else [("replicaof", primary, str(place.port))]
+        return {_FILE: config_file([*member_directives(place), *users, *copies])}
 
     def reread(self, content: bytes) -> bytes:
         """Without `dir`: it is started in its folder."""
@@ -155,7 +154,7 @@ class _Sentinel(RedisSentinel):
     """One that knows the whole group from the start, as it does after some seconds otherwise."""
 
     def files(self, place: Place) -> Mapping[str, bytes]:
-        return {name: _file(_watching(place)) for name in RedisSentinel.files(self, place)}
+        return {name: config_file(_watching(place)) for name in RedisSentinel.files(self, place)}
 
 
 def _watching(place: Place) -> Iterator[tuple[str, ...]]:
@@ -177,10 +176,6 @@ def _watching(place: Place) -> Iterator[tuple[str, ...]]:
 
 def _id(host: str) -> str:
     return hashlib.sha1(host.encode(), usedforsecurity=False).hexdigest()
-
-
-def _file(lines: Iterator[tuple[str, ...]] | list[tuple[str, ...]]) -> bytes:
-    return "".join(" ".join(word or '""' for word in line) + "\n" for line in lines).encode()
 
 
 SERVER: Server = SentinelMember(

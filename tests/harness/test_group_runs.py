@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow.parquet
 import pytest
 
 from cluster.polling import becomes_true
@@ -63,6 +64,23 @@ def test_a_correct_lock_survives_the_loss_of_its_leader_and_the_record_says_how_
     assert cut["elected_after_ms"] > 0
     played = json.loads((runs.only_run(tmp_path) / "played.json").read_text())
     assert {fault["nemesis"] for fault in played["faults"]} == {"members"}
+
+
+@pytest.mark.needs("lock:redis-sentinel")
+def test_sentinels_replace_a_primary_that_is_killed_and_clients_reach_both_through_their_links(tmp_path: Path) -> None:
+    load = ("--clients", "3", "--duration", "7s", "--seed", "1", "--least-sections", "1")
+    faults = ("--nemesis", "leader:how=kill,duration=5s,interval=7s")
+    code, verdict, said = judged(tmp_path, "--lock", "redis-sentinel", *faults, *load)
+    assert code in (0, 1), said
+    assert {finding["kind"] for finding in verdict["findings"]} <= {"overlap", "lost-update", "stale-write"}, said
+    events = [json.loads(line) for line in (runs.only_run(tmp_path) / "nemesis.jsonl").read_text().splitlines()]
+    (kill,) = (event for event in events if event["nemesis"] == "crash" and event["event"] == "injected")
+    assert (kill["led_by"], kill["nodes"]) == ("n1", ["n1"])
+    assert kill["elected"] in ("n2", "n3"), kill
+    assert kill["elected_after_ms"] > 0
+    requests = pyarrow.parquet.read_table(runs.only_run(tmp_path) / "requests.parquet").to_pandas()
+    sets = requests[(requests["command"] == "SET") & requests["client"].isin(["c1", "c2", "c3"])]
+    assert {"n1", kill["elected"]} <= set(sets["node"])
 
 
 @pytest.mark.needs("lock:etcd")
