@@ -174,10 +174,16 @@ class BaseCluster(ABC, Generic[N]):
     def impair(
         self, links: Collection[LinkKey], owner: str, impairment: Impairment, called_off: CalledOff = never
     ) -> None:
-        self._proxy().impair([self._links[key] for key in links], owner, impairment, called_off)
+        self._proxy().impair(self._ways(links), owner, impairment, called_off)
 
     def restore(self, links: Collection[LinkKey], owner: str, called_off: CalledOff = never) -> None:
-        self._proxy().impair([self._links[key] for key in links], owner, None, called_off)
+        self._proxy().impair(self._ways(links), owner, None, called_off)
+
+    def _ways(self, links: Collection[LinkKey]) -> list[ToxicLink]:
+        """The links, and those to the sentinels beside the members that they lead to."""
+        beside = {member: name for name, member in self._spec.hosts.items() if name != member}
+        more = [(client, beside[node]) for client, node in links if node in beside]
+        return [self._links[key] for key in (*links, *more)]
 
     def heal(self, called_off: CalledOff = never) -> None:
         if self._api is not None:

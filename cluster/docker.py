@@ -28,6 +28,7 @@ from docker.types import LogConfig, Mount
 from cluster import server_tree
 from cluster.address import Address
 from cluster.archive import archive_of
+from cluster.base import LOOPBACK
 from cluster.base_cluster import WIRE_VARIABLE, BaseCluster
 from cluster.container import ContainerNode
 from cluster.engine import (
@@ -58,6 +59,7 @@ from fencepost.errors import BrokenEnvironmentError, InternalError
 TOXIPROXY = "toxiproxy"
 
 _PORT = 6379
+_IDLE_PORT = "9010"
 _ANY_HOST = "0.0.0.0"  # noqa: S104 - inside a container, on a network closed to others
 _DISK = "/data"
 _SOCKETS = "/sockets"
@@ -122,7 +124,7 @@ class DockerCluster(BaseCluster[ContainerNode]):
         return {**self._facts(images, self._proxy_image, subnet), **disks}
 
     def _make_member_networks(self, image: Image, network: str, hosts: Mapping[str, str]) -> None:
-        """For each member of a group, a container that has its network: a server without a port."""
+        """For each member of a group, a container that has its network, with a server that no other can reach."""
         if self._spec.group is None:
             return
 
@@ -130,7 +132,7 @@ class DockerCluster(BaseCluster[ContainerNode]):
             idle = self._create(
                 f"{member}-network",
                 image,
-                ["--port", "0", "--save", ""],
+                ["--bind", LOOPBACK, "--port", _IDLE_PORT, "--save", ""],
                 network=network,
                 networking_config=self._endpoint(network, hosts[member]),
             )

@@ -29,8 +29,7 @@ _FILE: Final = "redis.conf"
 _CLUSTER_FILE: Final = "nodes.conf"
 _SILENT_MS: Final = 1_000
 """How long a member must be silent before others take it for down: as long as etcd waits for its leader."""
-_SETTLES_MS: Final = 10_000.0
-"""With one election that came to nothing, which is repeated after 4 s."""
+_SETTLES_MS: Final = 3_000.0
 _MAY_ASK: Final = (
     "-cluster",
     *(f"+cluster|{what}" for what in ("slots", "shards", "nodes", "info", "keyslot", "myid")),

@@ -37,8 +37,7 @@ _DOWN_AFTER_MS: Final = 1_000
 """How long a server must be silent before a sentinel takes it for down: as long as etcd waits for its leader."""
 _FAILOVER_LIMIT_MS: Final = 3_000
 """A failover that came to nothing is tried again after twice this time."""
-_SETTLES_MS: Final = 10_000.0
-"""With one failover that came to nothing: two sentinels of three may each vote for themselves."""
+_SETTLES_MS: Final = 3_000.0
 _WRONG: Final = ("down", "disconnected", "failover")
 """In the flags of a part that is not in order."""
 _DIR: Final = re.compile(rb"^dir .*\n", re.MULTILINE)

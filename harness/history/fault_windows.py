@@ -152,10 +152,17 @@ def reach(
 
 
 def _unsettled(windows: Iterable[tuple[FaultEvent, int, int]], settles_ms: float) -> list[tuple[int, int]]:
-    """When the members of a group may be without a leader."""
+    """When the members of a group may be without a leader: until one was seen to be elected, if that took longer; and
+    as long as the fault lasted, if none was."""
     settles_ns = round(settles_ms * 1e6)
-    hits = [at_ns for event, *window in windows if event.led_by is not None for at_ns in window]
-    return [(at_ns, at_ns + settles_ns) for at_ns in hits]
+    found = []
+    for event, began_ns, ended_ns in windows:
+        if event.led_by is not None:
+            elected_ns = (
+                ended_ns if event.elected_after_ms is None else event.done_ns + round(event.elected_after_ms * 1e6)
+            )
+            found += [(began_ns, max(began_ns + settles_ns, elected_ns)), (ended_ns, ended_ns + settles_ns)]
+    return found
 
 
 def _out_of_service(nodes: Sequence[str], active: Sequence[FaultEvent], group: GroupFacts | None) -> set[str]:

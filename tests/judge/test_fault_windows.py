@@ -167,13 +167,16 @@ def test_the_tasks_of_a_client_are_hit_with_it_and_a_replica_has_none() -> None:
 
 def test_a_group_is_out_of_reach_while_it_elects_a_leader_and_then_with_one_member_down() -> None:
     leader = event("injected", "f1", 100, 101, nodes=("n1",))
-    leader = replace(leader, led_by="n1")
+    leader = replace(leader, led_by="n1", elected="n2", elected_after_ms=20 / 1e6)
     follower = event("injected", "f2", 700, 701, nodes=("n2",))
     events = [leader, event("healed", "f1", 399, 400, nodes=("n1",)), follower]
     group = GroupFacts(50 / 1e6)
     within = (("c1",), ("n1", "n2", "n3"), events, (), 0, 1_000)
     assert majority_windows(*within, group=group) == [(0, 100), (150, 400), (450, 1_000)]
-    assert majority_windows(*within, group=GroupFacts(0)) == [(0, 1_000)]
+    slow = [replace(leader, elected_after_ms=200 / 1e6), *events[1:]]
+    assert majority_windows(*within[:2], slow, *within[3:], group=group) == [(0, 100), (301, 400), (450, 1_000)]
+    in_vain = [replace(leader, elected=None, elected_after_ms=None), *events[1:]]
+    assert majority_windows(*within[:2], in_vain, *within[3:], group=group) == [(0, 100), (450, 1_000)]
 
 
 def test_a_client_of_a_group_whose_leader_alone_serves_must_reach_every_member_that_is_up() -> None:
