@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 from cluster import resp
 from cluster.address import Address
 from cluster.parallel import at_once
-from cluster.server import Group, Place, ReadClock, ReadDenials, Server
-from cluster.servers.redis import UntouchedRedis, config_file, member_directives, read_clock, read_denials
+from cluster.server import Group, Place, ReadClock, Server
+from cluster.servers.redis import UntouchedRedis, config_file, member_directives, read_clock
 
 PORT: Final = 6379
 _PEERS: Final = 16379
@@ -91,7 +91,6 @@ class ClusterMember(UntouchedRedis):
     family: str = "redis-cluster"
     group: Group | None = _GROUP
     read_clock: ReadClock | None = read_clock
-    read_denials: ReadDenials | None = read_denials
 
     def arguments(self, place: Place) -> list[str]:
         return [f"/proc/self/cwd/{_FILE}"]

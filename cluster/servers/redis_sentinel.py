@@ -19,14 +19,13 @@ from cluster import resp
 from cluster.address import Address
 from cluster.parallel import at_once
 from cluster.replication import GROUP
-from cluster.server import Group, Place, ReadClock, ReadDenials, Server
+from cluster.server import Group, Place, ReadClock, Server
 from cluster.servers.redis import (
     RedisSentinel,
     UntouchedRedis,
     config_file,
     member_directives,
     read_clock,
-    read_denials,
 )
 from fencepost.quorum import quorum
 
@@ -117,7 +116,6 @@ class SentinelMember(UntouchedRedis):
     family: str = "redis-sentinel"
     group: Group | None = _GROUP
     read_clock: ReadClock | None = read_clock
-    read_denials: ReadDenials | None = read_denials
 
     def arguments(self, place: Place) -> list[str]:
         """Everything is in the file: an option would take precedence over what a sentinel had the server write."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from fencepost.text import printable
 from harness.explain.examples import Side
@@ -27,13 +27,18 @@ def by_failover(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: 
     return (
         f"The lock was lost by a failover: {first.node} granted it to {earlier.client} by {at(run, granted.by_ns)}, "
         f"and {second.node}, which did not have that key, granted it to {later.client} by {at(run, again.by_ns)}."
-        f"{_change(run, max(granted.by_ns, again.by_ns))}"
+        f"{_change(run, {first.node, second.node}, max(granted.by_ns, again.by_ns))}"
     )
 
 
-def _change(run: Recorded, until_ns: int) -> str:
-    """The last change of leaders on record that began by then."""
-    changes = [one for one in run.faults if one.event == "injected" and one.led_by and one.began_ns <= until_ns]
+def _change(run: Recorded, nodes: Collection[str], until_ns: int) -> str:
+    """The last fault by then that hit one of them as the leader, and after which no third node led."""
+    changes = [
+        one
+        for one in run.faults
+        if one.event == "injected" and one.began_ns <= until_ns
+        if one.led_by in nodes and one.elected in (None, *nodes)
+    ]
     if not changes:
         return ""
     last = max(changes, key=lambda one: one.began_ns)
