@@ -16,6 +16,7 @@ from fencepost.setup.machine import IS_CLONE, SET_UP
 if TYPE_CHECKING:
     from cluster.base import Cluster
     from cluster.lifetime import StateFolder
+    from cluster.programs import ServerProgram
     from cluster.spec import ClusterSpec
 
 _UNASKED_S: Final = 1.0
@@ -40,7 +41,7 @@ class Containers(Backend):
         from cluster.engine_http import CALL_S
         from cluster.engine_trial import check_engine
 
-        if spec.group and (found := _no_members(spec.server.name)):
+        if spec.group and (found := _no_members(spec.server)):
             if is_asked:
                 raise UsageError(f"--cluster {self.name}: {found}; use --cluster process")
             raise UnavailableError(found, "use --cluster process")
@@ -125,12 +126,14 @@ class Containers(Backend):
         return Engine.of(site).variables
 
 
-def _no_members(server: str) -> str | None:
+def _no_members(program: ServerProgram) -> str | None:
     """Why containers cannot be the members of a group here."""
     from cluster.system_tools import find_tool
 
+    if program.server.needs_tree:
+        return f"the members of this group ({program.name}) run as processes only"
     if os.geteuid():
-        return f"only root may cut members of a group ({server}) from each other in containers"
+        return f"only root may cut the members of a group ({program.name}) from each other in containers"
     try:
         find_tool("iptables-restore")
     except BrokenEnvironmentError as error:

@@ -174,16 +174,25 @@ def test_nothing_is_left_after_a_kill_neither_members_nor_their_networks(tmp_pat
 
 
 @pytest.mark.needs("lock:etcd")
+@pytest.mark.needs("lock:zookeeper")
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (
-            ("--lock", "etcd", "--cluster", "docker"),
-            "the members of a group (etcd) run as processes only",
+            ("--lock", "zookeeper", "--cluster", "docker"),
+            "the members of this group (zookeeper) run as processes only",
         ),
         (
             ("--lock", "redlock", "--nemesis", "members"),
             "needs members that talk to each other",
+        ),
+        (
+            ("--lock", "redis-sentinel", "--server", "redis"),
+            "--server redis: redis-sentinel needs redis-sentinel",
+        ),
+        (
+            ("--lock", "redlock", "--server", "redis-cluster"),
+            "--lock redlock runs on redis, and --server redis-cluster is redis-cluster",
         ),
         (("--lock", "etcd", "--nodes", "4"), "--nodes 4: etcd uses 3"),
         (("--lock", "etcd", "--nemesis", "members:shape=ring"), "ring"),
