@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 from cluster import resp
 from cluster.address import Address
 from cluster.parallel import at_once
-from cluster.server import Group, Place, ReadClock, Server
-from cluster.servers.redis import UntouchedRedis, config_file, member_directives, read_clock
+from cluster.server import Group, Place, Server
+from cluster.servers.redis import UntouchedRedis, config_file, member_directives
 
 PORT: Final = 6379
 _PEERS: Final = 16379
@@ -86,11 +86,11 @@ _GROUP: Final = Group(PORT, leader, serves, forms_within_s=30.0, settles_within_
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMember(UntouchedRedis):
     """`cluster.server.Server`. The first half of the members begin as primaries, and the others copy one each. Keys are
-    not watched, since replicas have copies of them that no client asked for."""
+    not watched, since replicas have copies of them that no client asked for. Its clock cannot be set: members measure
+    by it how long others have been silent, so that a step is a failover that no fault explains."""
 
     family: str = "redis-cluster"
     group: Group | None = _GROUP
-    read_clock: ReadClock | None = read_clock
 
     def arguments(self, place: Place) -> list[str]:
         return [f"/proc/self/cwd/{_FILE}"]
