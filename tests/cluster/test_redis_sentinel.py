@@ -56,15 +56,15 @@ def seen(host: str, *others: Mapping[str, str], epoch: int = 1) -> tuple[object,
     return (host, facts("master") | {"config-epoch": str(epoch)}, *others)
 
 
-@pytest.mark.parametrize(("takes_itself", "leads"), [(["n1", "n2"], "n2"), (["n1"], None)])
+@pytest.mark.parametrize(("takes_itself", "leads"), [(["n1", "n3"], "n1"), (["n3"], None)])
 def test_the_primary_of_the_latest_configuration_leads_if_it_knows_that(
     monkeypatch: pytest.MonkeyPatch, takes_itself: list[str], leads: str | None
 ) -> None:
-    """The sentinel beside n1 was cut off with it, and names it still."""
+    """The sentinel beside n3 was cut off with it, and names it still."""
     said = {
-        MEMBERS["n1"]: seen(MEMBERS["n1"], epoch=3),
-        MEMBERS["n2"]: seen(MEMBERS["n2"], epoch=4),
-        MEMBERS["n3"]: None,
+        MEMBERS["n1"]: seen(MEMBERS["n1"], epoch=4),
+        MEMBERS["n2"]: None,
+        MEMBERS["n3"]: seen(MEMBERS["n3"], epoch=3),
     }
     primaries = [MEMBERS[name] for name in takes_itself]
     monkeypatch.setattr(redis_sentinel, "_seen", lambda address, timeout_ms: said[address.host])
