@@ -164,8 +164,7 @@ def test_servers_outside_the_source_tree_are_found_after_those_in_it(
     monkeypatch.setattr(cluster.servers, "__path__", extended(cluster.servers.__path__, "cluster.servers"))
     servers.cache_clear()
     try:
-        assert list(servers()) == ["etcd", "postgres", "redis", "valkey", "zookeeper", "a-toy"], (
-            "so that a path to redis-server stays a Redis"
-        )
+        *_, last = servers()
+        assert last == "a-toy", "so that a path to redis-server stays a Redis"
     finally:
         servers.cache_clear()
