@@ -13,6 +13,7 @@ from tornado.web import HTTPError, RequestHandler
 
 from fencepost.boundary import say_error, unexpected
 from fencepost.errors import FencepostError, UsageError
+from harness.report.html import render
 from harness.serve.access import HEADERS, OUR_PAGE, Gate
 from harness.serve.campaigns import Campaigns
 from harness.serve.files import run_named
@@ -62,13 +63,13 @@ class Handler(RequestHandler):
             raise HTTPError(404)
 
     def write_error(self, status_code: int, **what: Any) -> None:
+        """As a page. To a request that does not know the token (403), it does not tell it."""
         said = {403: "Use the whole address that `fencepost serve` printed.", 404: "There is nothing here."}
         error = what["exc_info"][1] if "exc_info" in what else None
         text = str(error) if isinstance(error, FencepostError) else said.get(status_code, "This cannot be shown.")
         if isinstance(error, UsageError):
             self.set_status(400)
-        self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.finish(f"{text}\n")
+        self.finish(render("error.html.j2", text=text, root="" if status_code == 403 else self.root))
 
     def log_exception(self, kind: Any, error: Any, trace: Any) -> None:
         """What is wrong with a request or a folder, the answer says; a bug of ours is told where the server runs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import http.client
 import os
 import re
@@ -71,6 +72,13 @@ class Served:
         status, headers, body = self.ask(path)
         assert (status, headers["Content-Type"]) == (200, "text/html; charset=UTF-8"), body
         return body.decode()
+
+
+def told(body: bytes) -> str:
+    """What an error's page says, in a line."""
+    found = re.search("<h1>(.+)</h1>", body.decode())
+    assert found, body
+    return html.unescape(found[1])
 
 
 def a_run(results: Path, seed: int, **settings: object) -> Path:

@@ -208,7 +208,7 @@ def test_pages_fit_a_phone_and_keep_to_its_colours(dark: bool, browser: Chromium
         run.begin()
         run.fault("injected", "w" * 200, 1_000)
         live = f"runs/{quote(run.folder.name)}/live"
-        for path in ("", *(f"runs/{name}/" for name in runs), f"two?run={runs[0]}&run={runs[1]}", live):
+        for path in ("", *(f"runs/{name}/" for name in runs), f"two?run={runs[0]}&run={runs[1]}", "runs/none/", live):
             page.open(served.address + path)
             if path == live:
                 page.wait_for("document.querySelector('[data-rows=faults] li')")

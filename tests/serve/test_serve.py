@@ -28,7 +28,7 @@ from harness.store.manifest import write_manifest
 from harness.store.run_folder import RunFolder
 from harness.verdict import VERDICT_SCHEMA
 from tests.harness.runs import command
-from tests.serve.served import HOSTILE, ROOT, Served, a_run, serving
+from tests.serve.served import HOSTILE, ROOT, Served, a_run, serving, told
 
 WORDS = """# words
 
@@ -173,7 +173,9 @@ def test_published_documents_are_listed_and_shown_as_pages(served: Served) -> No
 
 @pytest.mark.parametrize("asked", ["", "?run=a", "?run=a&run=b&run=c"])
 def test_only_two_runs_go_side_by_side(asked: str, served: Served) -> None:
-    assert served.ask(f"two{asked}")[::2] == (400, b"Choose two runs in the list, and only two.\n")
+    status, _, body = served.ask(f"two{asked}")
+    assert (status, told(body)) == (400, "Choose two runs in the list, and only two.")
+    assert f'<a href="{served.root}">All runs</a>' in body.decode()
     assert served.ask("two?run=..&run=linked")[0] == 404
 
 
@@ -205,7 +207,8 @@ def test_hostile_names_are_text(served: Served) -> None:
 @pytest.mark.parametrize("path", ["/", "/wrong/", "/wrong/runs/x/", "//", "/wrong/runs/x/files/config.json"])
 def test_without_the_token_nothing_is_shown(path: str, served: Served) -> None:
     status, _, body = served.ask(path)
-    assert (status, body) == (403, b"Use the whole address that `fencepost serve` printed.\n")
+    assert (status, told(body)) == (403, "Use the whole address that `fencepost serve` printed.")
+    assert served.root.strip("/") not in body.decode()
 
 
 @pytest.mark.parametrize(
