@@ -50,10 +50,11 @@ def document_of(played: Played, settled: Sequence[Settled]) -> StudyDocument:
         left_out=left_out,
         blocks=[
             Paragraph(f"{wording.headline(settled)}.", "lead"),
-            *paragraphs(wording.INTRODUCTION),
             *_unfinished(unfinished),
             Heading("The claims"),
             DataTable(wording.HEADS, [_row(each) for each in settled]),
+            Heading("How they are settled"),
+            *paragraphs(wording.INTRODUCTION),
             Heading("The evidence"),
             Paragraph(f"The picture is the whole first run of the experiment that decides. {LOOK_INTO}", "hint"),
             *(block for n, each in enumerate(settled) for block in _evidence(n, each, grid, played.moments)),

@@ -46,10 +46,11 @@ def document_of(findings: Sequence[Finding], played: Played, rows: Sequence[Row]
         left_out=wording.missing(rows, grid),
         blocks=[
             Paragraph(f"{wording.headline(rows)}.", "lead"),
-            *paragraphs(wording.INTRODUCTION),
             Paragraph(wording.READING, "hint"),
             *_matrices(sorted_rows, played),
             Paragraph("Point at a field to see why. A ✗ leads to what was found.", "hint"),
+            Heading("How it was tested"),
+            *paragraphs(wording.INTRODUCTION),
             Heading("Controls"),
             Paragraph(
                 "Locks of which the answer is known were played among the others, under the same faults.", "hint"

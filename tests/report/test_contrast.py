@@ -11,8 +11,8 @@ CSS = (Path(__file__).parent.parent.parent / "harness/report/page.css").read_tex
 LIGHT, DARK = (
     dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in re.findall(r":root {(.*?)}", CSS, re.S)
 )
-TEXTS = ("ink", "soft", "good", "bad", "open", "section", "client")
-MARKS = ("lock", "client", "undecided", "beyond", "wait", "fault", "unplanned", "cut", "slow", "down", "s0", "s1", "s5")
+TEXTS = ("ink", "soft", "good", "bad", "open", "section", "client", "s0", "s1", "s2", "s3")
+MARKS = ("lock", "client", "undecided", "beyond", "wait", "fault", "unplanned", "cut", "slow", "down", "s5")
 
 
 def luminance(colour: str) -> float:

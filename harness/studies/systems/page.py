@@ -68,7 +68,6 @@ def document_of(played: Played, rows: Sequence[SystemRow]) -> StudyDocument:
     return played.document(
         [
             Paragraph(headline(rows), "lead"),
-            *paragraphs(INTRODUCTION),
             Heading("What fits which need"),
             DataTable(("need", "recommended", "not told from it"), [_advice(choose(n, shown)) for n in NEEDS], "said"),
             Paragraph(
@@ -79,6 +78,8 @@ def document_of(played: Played, rows: Sequence[SystemRow]) -> StudyDocument:
             ),
             Paragraph(READING, "hint"),
             *_tables(shown),
+            Heading("How it was tested"),
+            *paragraphs(INTRODUCTION),
             Heading("What was done to them"),
             DataTable(("fault", "what it is", "of", "options"), list(_faults()), "figures"),
             *_left_out(rows),
