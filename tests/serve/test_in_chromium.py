@@ -177,8 +177,11 @@ def test_a_run_is_started_watched_stopped_and_repeated(page: Page, tmp_path: Pat
         page.evaluate(f"document.querySelector('[name=options]').value = {options!r}")
         page.evaluate("document.querySelector('[name=duration]').value = ''")
         page.click(".start form button")
+        came_from = served.root
         for number in (1, 2):
-            page.wait_for(f"location.pathname.endsWith('/live') && {entered}", within_s=120)
+            page.wait_for(f"!location.pathname.endsWith({came_from!r}) && document.readyState === 'complete'")
+            assert page.evaluate("location.pathname").endswith("/live"), page.text()
+            page.wait_for(entered, within_s=120)
             assert page.evaluate(
                 "/^[\\d.]+ (µs|ms|s)$/.test(document.querySelector('[data-text=acquire]').textContent)"
             )
@@ -186,12 +189,15 @@ def test_a_run_is_started_watched_stopped_and_repeated(page: Page, tmp_path: Pat
             page.click(".stop button")
             page.wait_for(f"location.pathname.endsWith('/live') && {is_over}", within_s=120)
             assert len(runs_in(served)) == number
-            timeline = RunFolder(served.results / name).read_timeline()
+            folder = RunFolder(served.results / name)
+            assert (folder.read_config().nemesis, folder.read_config().clients) == ("none", 2)
+            timeline = folder.read_timeline()
             assert timeline is not None
             assert timeline.interrupted
             if number == 1:
                 page.click("[data-end] a")
                 page.wait_for("document.querySelector('form[action$=repeat]') && document.readyState === 'complete'")
+                came_from = page.evaluate("location.pathname")
                 page.click("form[action$=repeat] button")
         assert page.complaints() == []
 
