@@ -27,7 +27,7 @@ AUTO: Final = "auto"
 def backends() -> Mapping[str, Backend]:
     """All backends by their name in `--cluster`, by falling rank. Raises InternalError if two share a name."""
     found: dict[str, Backend] = {}
-    for module, backend in objects_in(folder, "BACKEND"):
+    for module, backend in objects_in(folder, "BACKEND", Backend):
         if backend.name in {AUTO, *found}:
             raise InternalError(f"two backends are called {backend.name}; the second one is in {module}")
         found[backend.name] = backend

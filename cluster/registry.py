@@ -17,7 +17,7 @@ def servers() -> Mapping[str, Server]:
     """All servers by the name that `--server` calls them: those of the source tree first, each folder sorted. Raises
     InternalError if two share a name."""
     found: dict[str, Server] = {}
-    for module, server in objects_in(folder, "SERVER"):
+    for module, server in objects_in(folder, "SERVER", Server):
         if server.name in found:
             raise InternalError(f"two servers are called {server.name}; the second one is in {module}")
         found[server.name] = server

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from cluster.address import Address, LinkKey, ProbeResult
 from cluster.credentials import Access, Login
@@ -169,6 +169,7 @@ class WriteErrors(NamedTuple):
     seen: Callable[[Address, float], str]
 
 
+@runtime_checkable
 class Server(Protocol):
     """One kind of server. Every call returns within its time limit, or soon."""
 

@@ -58,11 +58,21 @@ def extended(path: Iterable[str], package: str) -> list[str]:
     return paths
 
 
-def objects_in(folder: ModuleType, name: str) -> Iterator[tuple[str, Any]]:
-    """What the modules of a package that can be extended define under this name, each with the name of its module."""
+def objects_in(folder: ModuleType, name: str, kind: type[Any]) -> Iterator[tuple[str, Any]]:
+    """What the modules of a package that can be extended define under this name, each with the name of its module.
+    Raises UsageError for one of another kind."""
     for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
-        if (defined := getattr(load(module.name), name, None)) is not None:
-            yield module.name, defined
+        if hasattr(load(module.name), name):
+            yield module.name, object_in(module.name, name, kind)
+
+
+def object_in(module_name: str, name: str, kind: type[Any]) -> Any:
+    """What this module defines under this name. Raises UsageError if that is missing or of another kind."""
+    module = load(module_name)
+    found = getattr(module, name, None)
+    if not isinstance(found, kind):
+        raise UsageError(f"{module.__file__}: {name} must be a {kind.__module__}.{kind.__qualname__}")
+    return found
 
 
 def load(name: str) -> ModuleType:

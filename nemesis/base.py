@@ -274,6 +274,7 @@ class HasClass(Protocol):
     def fault_class(self) -> FaultClass: ...
 
 
+@runtime_checkable
 class Nemesis(Protocol):
     """A source of faults of one kind."""
 
@@ -344,6 +345,7 @@ class Deck(NamedTuple):
     early: int = 0
 
 
+@runtime_checkable
 class Mix(Protocol):
     """A source of faults of many kinds, several of them in force at once. It draws nothing itself: its faults are those
     of other nemeses."""

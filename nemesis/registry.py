@@ -18,7 +18,7 @@ def nemeses() -> Mapping[str, Nemesis]:
     """All nemeses by the name that `--nemesis` calls them, sorted. Raises InternalError if two share a name,
     and UsageError for one whose faults do not say what they hit."""
     found: dict[str, Nemesis] = {}
-    for module, nemesis in objects_in(folder, "NEMESIS"):
+    for module, nemesis in objects_in(folder, "NEMESIS", Nemesis):
         if nemesis.name in found:
             raise InternalError(f"two nemeses are called {nemesis.name}; the second one is in {module}")
         _check_targets(module, nemesis.faults)
@@ -41,7 +41,7 @@ def _check_targets(module: str, faults: type[Any]) -> None:
 def mixes() -> Mapping[str, Mix]:
     """All mixes by name, sorted. Raises InternalError if two share a name, or one has the name of a nemesis."""
     found: dict[str, Mix] = {}
-    for module, mix in objects_in(folder, "MIX"):
+    for module, mix in objects_in(folder, "MIX", Mix):
         if mix.name in found or mix.name in nemeses():
             raise InternalError(f"two nemeses are called {mix.name}; the second one is in {module}")
         found[mix.name] = mix

@@ -46,6 +46,29 @@ def test_a_toy_nemesis_a_toy_lock_and_a_toy_checker_make_a_run_together(
     assert "busiest" not in out, "and the run can be judged without the toys"
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "options", "must_be"),
+    [
+        ("nemesis/five.py", "NEMESIS = 5", (), "NEMESIS must be a nemesis.base.Nemesis"),
+        ("nemesis/five.py", "MIX = None", (), "MIX must be a nemesis.base.Mix"),
+        ("workloads/locks/mine.py", "LOCK = 7", ("--lock", "mine"), "LOCK must be a collections.abc.Callable"),
+        ("workloads/locks/mine.py", "", ("--lock", "mine"), "LOCK must be a collections.abc.Callable"),
+        ("workloads/kinds/mine.py", "WORKLOAD = {}", ("--workload", "mine"), "a workloads.workload.Workload"),
+        ("cluster/servers/mine.py", "SERVER = None", (), "SERVER must be a cluster.server.Server"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_by_the_name_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str, options: tuple[str, ...], must_be: str
+) -> None:
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(text)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    code, _, error = runs.fencepost(tmp_path, *runs.short_run(*options))
+    assert (code, error.count("\n")) == (254, 1), error
+    assert f"{tmp_path / file}: " in error
+    assert must_be in error
+
+
 def test_a_toy_server_without_key_events_makes_a_run_that_says_that_it_was_not_watched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError, InternalError, UsageError
-from fencepost.extensions import load
+from fencepost.extensions import object_in
 from fencepost.files import identity_of
 from fencepost.meant import question
 from fencepost.user_code import in_words, user_code
@@ -214,7 +214,7 @@ def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress],
 
 
 def _recipe(path: Path) -> LockFactory:
-    return cast(LockFactory, load(f"workloads.locks.{path.stem}").LOCK)
+    return cast(LockFactory, object_in(f"workloads.locks.{path.stem}", "LOCK", Callable))  # type: ignore[arg-type]
 
 
 def _recipe_file(name: str) -> Path | None:

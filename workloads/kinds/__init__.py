@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from fencepost.errors import UsageError
-from fencepost.extensions import extended, load
+from fencepost.extensions import extended, load, object_in
 from fencepost.meant import question
 
 if TYPE_CHECKING:
@@ -28,11 +28,9 @@ def find_workload(name: str) -> Workload:
     if name not in known:
         listed = f"known are {', '.join(known)}; FENCEPOST_PATH brings your own"
         raise UsageError(f"no workload is named {name!r}{question(name, known, listed)}")
-    module = load(_module(name))
-    workload: Workload | None = getattr(module, "WORKLOAD", None)
-    if workload is None:
-        raise UsageError(f"{module.__file__} has no WORKLOAD, so it is no workload")
-    return workload
+    from workloads.workload import Workload
+
+    return cast(Workload, object_in(_module(name), "WORKLOAD", Workload))
 
 
 def summary(name: str) -> str:

@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, cast, runtime_checkable
 
-from fencepost.extensions import load
+from fencepost.extensions import object_in
 from fencepost.setup.workshop import Workshop
 from workloads import languages
 from workloads.manifest import FILE, Manifest
@@ -24,6 +24,7 @@ class Launch:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+@runtime_checkable
 class Language(Protocol):
     """One language. `installed` is the folder of a lock's installation.
 
@@ -73,7 +74,7 @@ def language_names() -> tuple[str, ...]:
 
 
 def language_of(lock: Manifest) -> Language:
-    return cast(Language, load(f"workloads.languages.{lock.language}").LANGUAGE)
+    return cast(Language, object_in(f"workloads.languages.{lock.language}", "LANGUAGE", Language))
 
 
 def half(language: str) -> Path:
