@@ -45,6 +45,8 @@ def matching(folder: Path, pattern: str) -> list[Path]:
 
 def checked_path(text: str) -> Path:
     """The path that a user named. Raises UsageError for one that no file can have, or that cannot be recorded."""
+    if not text:
+        raise UsageError("an empty text is no path; name a file or a folder")
     try:
         encoded = text.encode()
     except UnicodeEncodeError:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from fencepost.files import check_folder
 from fencepost.options import Option
-from fencepost.setup.machine import IS_CLONE
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -40,7 +39,7 @@ def _list(call: Call, out: Console) -> int:
         check_folder(arguments.results, "--results")
     runs = [run for run in list_runs(arguments.results) if f"{run.when:%Y%m%dT%H%M%SZ}" >= arguments.since]
     runs = runs[-arguments.last if arguments.last else 0 :]
-    nothing = f"no runs in {arguments.results} yet; `{_FIRST}` makes one"
+    nothing = f"no runs in {arguments.results} yet; `fencepost test` makes one"
     if arguments.since:
         nothing = f"no runs in {arguments.results} since {arguments.since}"
     if not runs:
@@ -54,5 +53,4 @@ def _list(call: Call, out: Console) -> int:
     return 0
 
 
-_FIRST: Final = "make test-partition" if IS_CLONE else "fencepost test"
 COMMAND = Command(description="List recorded runs, oldest first.", arguments=Arguments, do=_list)

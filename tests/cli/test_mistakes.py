@@ -78,6 +78,8 @@ MISTAKES = [
     (["install", "redlock"], "command 'install' is not known, did you mean setup?"),
     (["list", "--results", __file__], "is no folder; name a folder of runs"),
     (["serve", "--results", __file__], "is no folder; name a folder of runs"),
+    (["test", "--results", ""], "--results: an empty text is no path"),
+    (["list", "--results="], "--results: an empty text is no path"),
     (["list", "--results", "nope"], "--results nope: there is no such folder"),
     (["serve", "--results", "nope"], "--results nope: there is no such folder"),
     (["serve", "--reports", "nope"], "--reports nope: there is no such folder"),
