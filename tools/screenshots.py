@@ -37,8 +37,8 @@ EXAMPLE = ROOT / "examples/quorum_locks"
 PLUGIN = ROOT / "pytest_plugin"
 TERMINAL = "body { background: #0d1117; color: #d6dde6; margin: 16px } pre { font: 13px/1.45 monospace; margin: 0 }"
 SUMMARY = (
-    "body { font: 14px/1.5 sans-serif; color: #1f2328; background: #fff; margin: 16px 24px } pre, code { font: 12px/1.45"
-    " monospace; background: #f6f8fa } pre { padding: 12px } td, th { border: 1px solid #d1d9e0; padding: 6px 12px;"
+    "body { font: 14px/1.5 sans-serif; color: #1f2328; background: #fff; margin: 16px 24px } pre, code { font: 12px"
+    "/1.45 monospace; background: #f6f8fa } pre { padding: 12px } td, th { border: 1px solid #d1d9e0; padding: 6px 9px;"
     " text-align: left } table { border-collapse: collapse }"
 )
 BROKEN = ("--lock", "control-quorum-of-two", "--nemesis", "partition+pause", "--duration", "30s")
