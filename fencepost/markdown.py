@@ -23,6 +23,12 @@ class Markdown(str):
 
 
 BREAK: Final = Markdown("<br>")
+_NOTES: Final = re.compile(r"\A---\n.*?^---\n|<!--.*?-->", re.DOTALL | re.MULTILINE)
+
+
+def without_notes(text: str) -> str:
+    """Markdown of ours without what its readers do not see: comments, and what stands between dashes before it."""
+    return _NOTES.sub("", text)
 
 
 def escaped(text: str) -> Markdown:

@@ -8,6 +8,8 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from fencepost.markdown import without_notes
+
 _SAFE: Final = re.compile(r"https://|[\w.-]+\.(?:md|html)$")
 """Where a link may lead: elsewhere, or to a file beside the text."""
 
@@ -17,12 +19,12 @@ class _Parser(MarkdownIt):
         return _SAFE.match(url) is not None
 
 
-_PARSER: Final = _Parser("commonmark", {"html": False}).disable("image")
+_PARSER: Final = _Parser("commonmark", {"html": False}).enable("table").disable("image")
 
 
 def html(text: str, folder: str) -> Markup:
     """`folder`: where the text lies, seen from the page. What is not Markdown is shown as it was typed."""
-    tokens = _PARSER.parse(text)
+    tokens = _PARSER.parse(without_notes(text))
     for block in tokens:
         for token in block.children or ():
             if token.type == "link_open" and not (to := str(token.attrs["href"])).startswith("https://"):

@@ -77,13 +77,13 @@ def _unfinished(unfinished: bool) -> Iterator[Block]:
 
 
 def _row(settled: Settled) -> list[Text | TableField]:
-    name, gist, sources, answer, evidence, predicted = wording.row(settled)
+    name, answer, gist, sources, evidence, predicted = wording.row(settled)
     linked = TableField(name, to=f"#{name}")
     return [
         linked,
+        TableField(answer, tone=f"answer {answer.replace(' ', '-')}"),
         gist,
         sources,
-        TableField(answer, tone=f"answer {answer.replace(' ', '-')}"),
         evidence,
         TableField(predicted, tone="predicted"),
     ]

@@ -33,7 +33,7 @@ INTRODUCTION: Final = (
     wording.METHOD,
 )
 
-HEADS: Final = ("claim", "what is said", "who says it", "answer", "evidence", "predicted")
+HEADS: Final = ("claim", "answer", "what is said", "who says it", "evidence", "predicted")
 TRIAL_HEADS: Final = (
     "experiment",
     "it",
@@ -56,9 +56,9 @@ def row(settled: Settled) -> tuple[str, ...]:
     claim = settled.claim
     return (
         claim.name,
+        settled.answer,
         claim.gist,
         ", ".join(DOCUMENTS[source].short for source in claim.sources),
-        settled.answer,
         evidence(settled),
         prediction(settled),
     )

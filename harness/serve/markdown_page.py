@@ -9,6 +9,7 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from fencepost.markdown import without_notes
 from harness.report.html import render
 
 _PARSER: Final = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
@@ -17,7 +18,7 @@ _PARSER: Final = MarkdownIt("commonmark", {"html": False}).enable("table").disab
 def markdown_page(root: str, title: str, text: str, link_to: Callable[[str], str | None]) -> str:
     """`link_to`: the address of a file beside the text; None if nothing is shown there, and then the link's text alone
     is. `root`: what every address begins with."""
-    tokens = _PARSER.parse(text)
+    tokens = _PARSER.parse(without_notes(text))
     for block in tokens:
         for token in block.children or ():
             if token.type == "link_open":

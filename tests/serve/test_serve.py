@@ -30,7 +30,12 @@ from harness.verdict import VERDICT_SCHEMA
 from tests.harness.runs import command
 from tests.serve.served import HOSTILE, ROOT, Served, a_run, serving, told
 
-WORDS = """# words
+WORDS = """---
+subject: unseen
+---
+# words
+
+<!-- unseen -->
 
 <b>bold</b> [the report](fsync/report.md), [out](../secret), [run](javascript:alert(1)), [none](nobody/report.md)
 
@@ -159,6 +164,7 @@ def test_published_documents_are_listed_and_shown_as_pages(served: Served) -> No
     page = served.page("documents/words.md")
     assert "<h1>words</h1>" in page
     assert "<b>bold" not in page
+    assert "unseen" not in page
     assert f'<a href="{served.root}reports/fsync/files/report.md">the report</a>' in page
     assert "<th>cell</th>" in page
     for outside in ("../secret", "javascript:alert", "nobody/report.md"):
