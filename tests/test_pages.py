@@ -137,6 +137,11 @@ def test_the_page_on_workloads_shows_the_toy_workload_as_it_is() -> None:
     assert toy.read_text() in blocks("workloads.md", "python")
 
 
+def test_the_page_on_nemeses_shows_the_toy_nemesis_as_it_is() -> None:
+    toy = DOCS.parent / "tests/toys/nemesis/hiccup.py"
+    assert toy.read_text() in blocks("nemeses.md", "python")
+
+
 def test_the_index_leads_to_every_page() -> None:
     index = (DOCS / "index.md").read_text()
     pages = sorted(path.name for path in DOCS.glob("*.md") if path.name != "index.md")
