@@ -208,6 +208,7 @@ def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
             "obstacle": gap.obstacle.kind,
             "nodes": gap.obstacle.nodes,
             "absent": gap.obstacle.absent,
+            **({"error": gap.obstacle.error} if gap.obstacle.error else {}),
         }
         for gap in shown(gaps, longest)
     )
@@ -242,7 +243,7 @@ def _starved(run: Recorded, waits: Sequence[_Wait]) -> Finding:
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     nodes, absent = (tuple(printable(str(node)) for node in example.get(name, ())) for name in ("nodes", "absent"))
-    obstacle = Obstacle(example["obstacle"], nodes, absent)
+    obstacle = Obstacle(example["obstacle"], nodes, absent, str(example.get("error", "")))
     stuck = obstacle.kind == "split votes" and obstacle.nodes
     clients = [printable(str(client)) for client in example["clients"]]
     return Told(
@@ -261,6 +262,7 @@ _CAUSES: Final[dict[str, Cause]] = {
     "absent in turn": "absent node",
     "stuck keys": "stuck keys",
     "nothing set": "nothing set",
+    "rejected": "rejected",
     "split votes": "split votes",
     "wrong clock": "wrong clock",
 }

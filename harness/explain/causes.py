@@ -23,6 +23,7 @@ Cause = Literal[
     "absent node",
     "stuck keys",
     "nothing set",
+    "rejected",
     "split votes",
     "wrong clock",
     "set again",
@@ -54,6 +55,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "absent node": "a single node was down, hung, answering errors or out of reach",
     "stuck keys": "orphaned keys were stuck",
     "nothing set": "the lock set nothing on nodes that were free",
+    "rejected": "the nodes answered the lock's requests with an error",
     "split votes": "the votes were split",
     "wrong clock": "the clock of a node was wrong",
     "set again": "the key was set after the release",
@@ -72,7 +74,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
 }
 KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
     *("prolonged", "set again", "stayed", "denied", "not undone", "never given back", "no expiry", "overlong"),
-    *("not woken", "not notified", "not let in", "dead entry"),
+    *("not woken", "not notified", "not let in", "dead entry", "rejected"),
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
 _OF_LOSSES: Final[dict[str, Cause]] = {

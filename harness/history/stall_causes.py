@@ -3,6 +3,7 @@
 A node that is not there is no excuse, for the others are a majority; but what the witness saw on the others may say
 more. In this order:
 
+- the nodes answered nearly all requests with an error that tells of the request;
 - most tries ended with an error, or a try had its value on a majority of the nodes and was not let in: the lock wants
   the node that is absent, or each node that was absent in turn;
 - keys that stayed there when their owners were done with them left no majority free: they were stuck;
@@ -21,9 +22,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from fencepost.text import listed
+from fencepost.text import listed, printable
 from harness.history.failed_attempts import MOST, VainTries
 from harness.history.fault_windows import longest_windows, merged
+from harness.history.rejected_requests import rejected
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
@@ -38,6 +40,7 @@ Kind = Literal[
     "nothing set",
     "split votes",
     "no access",
+    "rejected",
     "wrong clock",
     "unknown",
 ]
@@ -53,11 +56,13 @@ class Obstacle:
     reach` of the clients (cut off or slow) for most of the time; those of which one or another was not there for most
     of it; on which keys were stuck; on which nothing was set; or on which the keys of split votes stayed after their
     tries. `absent`: which others were not there for most of the time. `no access`: no client ever acquired the lock,
-    and the nodes turned requests away. `wrong clock`: keys may have lived longer there than the lock had asked for."""
+    and the nodes turned requests away. `rejected`: they answered the lock's requests with an `error`. `wrong clock`:
+    keys may have lived longer there than the lock had asked for."""
 
     kind: Kind
     nodes: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    error: str = ""
 
     @property
     def is_the_locks(self) -> bool:
@@ -88,6 +93,8 @@ def in_words(obstacle: Obstacle) -> str:
             return f"attempts got some of the nodes, but never a majority{left}{_while(obstacle.absent)}"
         case "no access":
             return f"{nodes} turned requests away"
+        case "rejected":
+            return f"{nodes} answered the lock's requests with the error {printable(obstacle.error)}"
         case "unknown":
             return "no obstacle is on record, nor whether the requests arrived"
 
@@ -104,6 +111,8 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
         return Obstacle("wrong clock", wrong)
     if run.had_no_access:
         return Obstacle("no access", tuple(sorted({denied.node for denied in run.denied})))
+    if error := rejected(run, clients, since_ns, until_ns):
+        return Obstacle("rejected", error.nodes, error=error.error)
     ops = run.ops
     tries = ((ops["f"] == "acquire") & (ops["key"] == key)).to_numpy(np.bool_)
     within = (ops["invoke_ns"].to_numpy(np.int64) >= since_ns) & (ops["complete_ns"].to_numpy(np.int64) <= until_ns)

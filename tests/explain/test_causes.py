@@ -36,6 +36,7 @@ def part(how: Any) -> NodePart:
         ("unavailable-while-free", {"obstacle": "hung"}, "absent node"),
         ("unavailable-while-free", {"obstacle": "stuck keys"}, "stuck keys"),
         ("unavailable-while-free", {"obstacle": "nothing set"}, "nothing set"),
+        ("unavailable-while-free", {"obstacle": "rejected", "nodes": ["n1"], "error": "NOSCRIPT"}, "rejected"),
         ("unavailable-while-free", {"obstacle": "split votes", "nodes": []}, "split votes"),
         ("unavailable-while-free", {"obstacle": "split votes", "nodes": ["n1"]}, "stuck keys"),
         ("unavailable-while-free", {"obstacle": "unknown"}, "unknown"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -192,6 +193,28 @@ def why(history: History) -> tuple[str, tuple[str, ...]]:
 
 def test_nobody_knows_whether_requests_arrived() -> None:
     assert why(tried(200, 4000)) == ("unknown", ())
+
+
+@pytest.mark.parametrize(
+    ("error", "times", "kind"),
+    [
+        ("NOSCRIPT No matching script.", 36, "rejected"),
+        ("ERR unknown command 'FOO'", 36, "rejected"),
+        ("NOSCRIPT No matching script.", 26, "unknown"),  # the script is loaded then
+        ("OOM command not allowed", 36, "unknown"),
+        ("ERR max number of clients reached", 36, "unknown"),
+    ],
+)
+def test_requests_that_no_node_would_carry_out_keep_clients_out(error: str, times: int, kind: str) -> None:
+    history = tried(200, 4200)
+    for number in range(36):
+        at, said = 210 + 110 * number, json.dumps({"error": error}) if number < times else '"OK"'
+        history.request("c2", "n1", "EVALSHA 899b 1 k1 v", at, at + 1, reply=said, did=False)
+    (finding,) = check(history.recorded()).findings
+    assert finding.examples[0]["obstacle"] == kind
+    assert (finding.blame, finding.examples[0].get("error")) == (
+        ("lock", error.partition(" ")[0]) if kind == "rejected" else ("undecided", None)
+    )
 
 
 @pytest.mark.parametrize(
