@@ -34,9 +34,9 @@ from harness.explain.requests import change_told, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import places_of, process_of, rows_of
-from harness.history.ledger import Ledger
+from harness.history.ledger import Change, Ledger
 from harness.history.lock_keys import keys_of_single_sections, lock_keys
-from harness.history.members import removed_members
+from harness.history.members import Member, taken_members, takes_the_key
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
@@ -72,7 +72,7 @@ class Touched(msgspec.Struct, frozen=True, omit_defaults=True):
     """A key of the client `of` on the `node` that a request of another client changed, by `at_ms`: its `command`, and
     in which `call` it was sent, or after which one (empty: before any). `is_late`: it arrived after that call had
     ended. `is_inside`: the client `of` had been granted a section, and had not left it; else the key was left of one,
-    or of an attempt."""
+    or of an attempt. `is_member`: the key held a member of `of`, and not only that."""
 
     how: How
     node: str
@@ -84,6 +84,7 @@ class Touched(msgspec.Struct, frozen=True, omit_defaults=True):
     call: str = ""
     is_late: bool = False
     is_inside: bool = True
+    is_member: bool = False
 
 
 def check(run: Recorded) -> Answer:
@@ -94,9 +95,8 @@ def check(run: Recorded) -> Answer:
     single = keys_of_single_sections(run, ledger)
     keys = lock_keys(run, ledger) | single
     found = dict(_touched(run, ledger, keys, single))
-    for change, member in removed_members(run, ledger, keys):
-        told = _told(run, {**change, "what": "removed"}, _Holder(member.client, member.task, True))
-        found.setdefault(change["row"], told)
+    for change, member in taken_members(run, ledger, keys):
+        found.setdefault(change["row"], _taken(run, change, member))
     in_order = sorted(found, key=lambda row: found[row].at_ms)
     touched = [found[row] for row in in_order]
     only_kept = {row for row in found if _only_keeps(ledger.change(row), single)}
@@ -217,6 +217,12 @@ def _only_keeps(change: Any, single: set[str]) -> bool:
     return bool(change["what"] == "prolonged" and (tries or change["f"] == "release" or change["key"] in single))
 
 
+def _taken(run: Recorded, change: Change, member: Member) -> Touched:
+    how = change["what"] if takes_the_key(change) else "removed"
+    told = _told(run, {**change, "what": how}, _Holder(member.client, member.task, True))
+    return msgspec.structs.replace(told, is_member=True)
+
+
 def _told(run: Recorded, row: Any, holder: _Holder) -> Touched:
     return Touched(
         row["what"],
@@ -257,8 +263,13 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     }.get(str(example["how"]), "set another value over the key of")
     change = None if run.ledger is None else change_told(run, run.ledger, example)
     how = f": {how_sent(run, change)}" if change is not None and change["cause"] == "request" else ""
+    why = (
+        f"The member of {of} was still in it, and its lease had not ended."
+        if example.get("is_member") and example["how"] != "removed"
+        else "The lock did not compare the value, or not in the same step."
+    )
     return Told(
-        f"{by} {did} {of} on {node}, by {when}{how}. The lock did not compare the value, or not in the same step.",
+        f"{by} {did} {of} on {node}, by {when}{how}. {why}",
         cause="deleted" if example["how"] == "removed" else example["how"],
     )
 

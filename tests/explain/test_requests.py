@@ -127,3 +127,13 @@ def test_another_clients_member(golden: Golden) -> None:
         history.seen("n1", "changed", at + 1, since=at - 0.1)
     history.request("c1", "n1", "ZREM k1 c2-0123456789", 600, 601, reply="1").seen("n1", "changed", 602, since=599)
     golden(told(history, "changed-another-clients-key"))
+
+
+def test_a_key_with_another_clients_member(golden: Golden) -> None:
+    history = History(ttl_ms=400, workload="rw-lock").watch("n1").section("c1", 50, 300, asked=40, deadline=440)
+    history.section("c2", 100, 390, asked=90, deadline=490, shared=True)
+    for client, at in (("c1", 45), ("c2", 95)):
+        history.request(client, "n1", f"HSET k1 {client}-0123456789 1", at, at + 0.1)
+        history.seen("n1", "changed", at + 1, since=at - 0.1, ttl=400)
+    history.request("c1", "n1", "DEL k1", 301, 302, reply="1").seen("n1", "deleted", 303, since=300)
+    golden(told(history, "changed-another-clients-key"))

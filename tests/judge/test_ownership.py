@@ -316,6 +316,104 @@ def test_the_last_member_that_is_removed_takes_the_key_with_it() -> None:
     assert removed(history.seen("n1", "deleted", 602, since=599)) == 1
 
 
+def two_readers(until: float = 900, renewed: float | None = 600, **config: Any) -> History:
+    """c1 and c2 add their fields to the hash k1, and c2 is inside from 100 on: its lease ends at 500, and it renews the
+    hash once. It leaves later than c1, which leaves at 650."""
+    history = History(ttl_ms=400, workload="rw-lock", **config).watch("n1")
+    history.section("c1", 50, 650, asked=40, deadline=450, shared=True)
+    history.section("c2", 100, until, asked=90, deadline=500, shared=True)
+    field = "a-0123456789"
+    history.request("c1", "n1", f"EVAL lock 1 k1 {field}", 45, 46).seen("n1", "set", 47, field, since=44, ttl=400)
+    inside_script("HSET", history)
+    history.request("c2", "n1", f"EVAL lock 1 k1 {TOKEN}", 95, 96).seen("n1", "changed", 97, since=94, ttl=400)
+    inside_script("HINCRBY", history)
+    if renewed is not None:
+        renews(history, renewed)
+    return history
+
+
+def inside_script(did: str, history: History) -> History:
+    """What the last request did to the key, inside its script."""
+    history.key_events[-1].command = did
+    history.key_events[-1].is_hash = True
+    return history
+
+
+def renews(history: History, at: float, client: str = "c2", word: str = TOKEN, did: str = "PEXPIRE") -> History:
+    history.request(client, "n1", f"EVAL renew 1 k1 400 {word}", at, at + 1, reply="1")
+    return inside_script(did, history.seen("n1", "prolonged", at + 2, since=at - 1, ttl=400))
+
+
+def unlocks(history: History, at: float = 650.5, client: str = "c1", word: str = "a-0123456789") -> History:
+    """c1's release takes out its own field, and deletes the hash."""
+    history.request(client, "n1", f"EVAL unlock 1 k1 {word}", at, at + 1, reply="1")
+    inside_script("HDEL", history.seen("n1", "changed", at + 2, since=at - 1, ttl=350))
+    history.seen("n1", "deleted", at + 2, since=at - 1)
+    history.by(history.key_events[-1], len(history.requests) - 1)
+    return inside_script("DEL", history)
+
+
+def test_a_reader_that_deletes_what_another_one_renews() -> None:
+    """c2's lease was told until 500, and the node has counted on until 1,002 for it."""
+    answer = check(unlocks(two_readers()).recorded())
+    assert answer.figures == Figures(0, 0, 1, 0)
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks) == ("changed-another-clients-key", "lock", "lease")
+    assert {name: finding.examples[0][name] for name in ("how", "by", "of", "is_member")} == {
+        "how": "deleted",
+        "by": "c1",
+        "of": "c2",
+        "is_member": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("history", "number"),
+    [
+        (unlocks(two_readers(renewed=None)), 0),
+        (unlocks(two_readers(renewed=None), 450), 1),
+        (unlocks(two_readers(until=1100), 1000), 0),
+        (unlocks(two_readers(until=1100), 999), 1),
+        (unlocks(two_readers(until=652)), 0),
+        (unlocks(renews(two_readers(renewed=None), 600, client="c1")), 0),
+        (unlocks(renews(two_readers(renewed=None), 600, word="c-0123456789")), 0),
+        (unlocks(renews(two_readers(), 610, did="HINCRBY")), 0),
+        (unlocks(renews(two_readers(), 610, client="c1", word="a-0123456789", did="HDEL")), 1),
+        (unlocks(renews(two_readers(), 610, client="c1", did="HDEL")), 0),
+        (unlocks(renews(two_readers(), 610, client="c1", word="c-0123456789", did="HDEL")), 0),
+        (unlocks(two_readers(), client="c2", word=TOKEN), 0),
+    ],
+    ids=[
+        "its lease had ended",
+        "its lease as it was told",
+        "the renewal had run out",
+        "just before",
+        "it had left",
+        "another client renewed",
+        "the renewal does not name it",
+        "its member has a time of its own",
+        "another member was removed",
+        "its own member was removed",
+        "no known member was removed",
+        "its own request",
+    ],
+)
+def test_a_member_is_its_readers_for_as_long_as_it_renews_it(history: History, number: int) -> None:
+    assert found(history) == (0, 0, number)
+
+
+def test_what_may_have_been_taken_out_before_is_not_known() -> None:
+    history = two_readers().request("c1", "n1", "SPOP k1", 620, 621, reply="1")
+    history.seen("n1", "changed", 622, since=619, ttl=400)
+    assert found(unlocks(history)) == (0, 0, 0)
+
+
+def test_a_node_that_did_not_count_the_time_well() -> None:
+    wrong = {"nemesis": "clock", "wrong_clocks": ("n1",)}
+    assert found(unlocks(two_readers().fault("f1", 610, 620, **wrong))) == (0, 0, 0)
+    assert found(unlocks(two_readers(renewed=None).fault("f1", 110, 120, **wrong), 450)) == (0, 0, 1)
+
+
 def handed_over(asked: str, *, also_by: str | None = None) -> History:
     """c1's release sets the key to a value that c2's acquire has asked for; c2 is let in, and prolongs it."""
     history = History(ttl_ms=400).watch("n1").section("c1", 10, 300, asked=4)

@@ -1,0 +1,204 @@
+"""Did a lock that renews its leases let one end that it could have renewed?
+
+A lock that renews by itself (`--renewal`) has promised to keep a key alive for as long as its client is inside. If it
+loses a key it may say so, and its client leaves: then no client overstayed, and the lock has failed its user all the
+same. That is certain if all of this was so, of a majority of the nodes that the section's acquire had set keys on:
+
+- the key expired while the client was inside, after nearly a whole lease (`SHARE`), and no request of this client had
+  prolonged it;
+- in all that time, and until the section ended, the client sent no request that names the key, except questions in the
+  calls in which it asked whether it still held the lock. So no renewal was late, lost or refused;
+- no fault was in force on a node, on the client or on its links since a lease before the client asked for the lock;
+- the client ran all the time, and nothing that it had sent before was still on its way or unanswered;
+- until then the lock had said that it was still held, whenever it was asked.
+
+One such section may be a delay that is not on record. `LEAST` of them are a lock that does not renew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fencepost.quorum import quorum
+from fencepost.text import listed, milliseconds, out_of, plural, printable
+from harness.checkers.free_waits import ran_ns
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.figures import KeyFigures, Row
+from harness.history.fault_windows import longest_windows
+from harness.history.key_owners import places_of, process_of, rows_of
+from harness.history.ledger import ENDINGS, Ledger
+from harness.history.link_activity import Activity, Links
+from harness.history.lock_keys import lock_keys
+from harness.history.node_requests import NodeRequests
+from harness.history.recorded import Recorded, named
+from harness.verdict import Answer
+
+SHARE: Final = 0.9
+LEAST: Final = 2
+_GRANTS: Final = ("acquire", "reenter")
+_QUESTIONS: Final = (
+    *("GET", "MGET", "EXISTS", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "TYPE", "HGET", "HMGET", "HGETALL", "HEXISTS"),
+    *("HLEN", "HKEYS", "SISMEMBER", "SMEMBERS", "SCARD", "ZSCORE", "ZRANK", "ZRANGE", "ZCARD", "LRANGE", "LINDEX"),
+    *("LPOS", "LLEN", "STRLEN", "EVAL_RO", "EVALSHA_RO", "FCALL_RO"),
+)
+"""Commands that change nothing."""
+_EXAMPLES: Final = 3
+
+
+class Figures(KeyFigures, frozen=True):
+    """`sections`: in which the client stayed for longer than a lease. `missed`: those of them whose keys expired
+    because the lock sent no renewal."""
+
+    sections: int
+    missed: int
+
+    def rows(self) -> Iterator[Row]:
+        if self.missed:
+            sections = out_of(self.missed, self.sections, "long section", "long sections")
+            yield Row("renewal", f"{sections} ended because the lock sent no renewal", order=82)
+
+
+class _Missed(NamedTuple):
+    """`section`: its place. `nodes`: on which the key expired, the last one at `at_ns`."""
+
+    section: int
+    nodes: tuple[str, ...]
+    at_ns: int
+
+
+def check(run: Recorded) -> Answer:
+    """No figures where the lock was not to renew its leases, or what went over the links is not on record."""
+    ledger = run.ledger
+    wire = None if ledger is None or run.config.renewal_ms is None else run.wire()
+    if ledger is None or wire is None or not ledger.recorded.issuperset(run.nodes):
+        return Answer()
+    length = run.sections["end_ns"].to_numpy(np.int64) - run.sections["start_ns"].to_numpy(np.int64)
+    missed = sorted(_missed(run, ledger, Links(wire), NodeRequests(wire)), key=lambda one: one.at_ns)
+    missed = missed if len(missed) >= LEAST else []
+    figures = Figures(int((length > run.lease_ms * 1e6).sum()), len(missed))
+    if not missed:
+        return Answer(figures)
+    text = (
+        f"the keys of {plural(len(missed), 'section')} expired because the lock did not renew them, although the "
+        "client ran and no fault was in force; it had sent no renewal at all"
+    )
+    examples = [_example(run, one) for one in missed[:_EXAMPLES]]
+    return Answer(figures, (MISSED.found("lock", text, len(missed), examples),))
+
+
+def _missed(run: Recorded, ledger: Ledger, links: Links, sent: NodeRequests) -> Iterator[_Missed]:
+    for section, (keys, nodes, ended) in _unrenewed(run, ledger).items():
+        row = run.sections.iloc[section]
+        ended_ns = sorted(ended.values())
+        enough = quorum(nodes)
+        if len(ended_ns) < enough:
+            continue
+        at_ns, client = ended_ns[enough - 1], process_of(str(row.client))
+        lasted = at_ns - row.start_ns >= SHARE * run.lease_ms * 1e6 and at_ns < row.end_ns
+        if not lasted or not _was_vouched_for(run, row, at_ns) or not _was_calm(run, client, row.asked_ns, at_ns):
+            continue
+        if ran_ns(run, str(row.client), row.start_ns, at_ns) < at_ns - row.start_ns:
+            continue
+        if not _is_stuck(links.of(client), row, at_ns) and not _asked_to_renew(run, sent, row, keys):
+            yield _Missed(section, tuple(sorted(ended, key=run.nodes.index)), at_ns)
+
+
+def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, tuple[set[str], int, dict[str, int]]]:
+    """By section: the keys that its acquire set, on how many nodes, and by node when one of these had expired that no
+    request of its client had prolonged."""
+    rows, places = ledger.rows, places_of(run.sections)
+    own = rows[rows["key"].isin(list(lock_keys(run, ledger))).to_numpy(bool)]
+    is_set = own["what"].isin(["set", "overwritten", "changed"]) & own["f"].isin(_GRANTS) & own["is_in_call"]
+    set_by = own[(is_set & (own["outcome"] == "ok")).to_numpy(bool)]
+    ends = own[own["what"].isin(ENDINGS).to_numpy(bool)]
+    end_of = {of: (str(what), at) for of, what, at in rows_of(ends, "of", "what", "at_ns")}
+    renewed = own[(own["what"] == "prolonged").to_numpy(bool)]
+    renewals = set(rows_of(renewed, "of", "client"))
+    found: dict[int, tuple[set[str], int, dict[str, int]]] = {}
+    on: dict[int, set[str]] = {}
+    for node, key, owner, client, *of in rows_of(set_by, "node", "key", "owner", "client", "task", "life", "section"):
+        if (section := places.get(tuple(of))) is None:
+            continue
+        on.setdefault(section, set()).add(str(node))
+        keys, _, ended = found.get(section, (set(), 0, {}))
+        what, at_ns = end_of.get(owner, ("", 0))
+        if what == "expired" and (owner, client) not in renewals:
+            ended[str(node)] = at_ns
+        found[section] = keys | {str(key)}, len(on[section]), ended
+    return found
+
+
+def _was_vouched_for(run: Recorded, section: Any, at_ns: int) -> bool:
+    """Whether the lock had said that it was still held whenever it was asked by then, and was asked at least once."""
+    ops = run.ops
+    asked = (ops["f"] == "held") & (ops["section"] == section.section) & (ops["client"] == section.client)
+    asked &= (ops["life"] == section.life) & (ops["complete_ns"] <= at_ns)
+    outcomes = ops["outcome"][asked.to_numpy(bool)]
+    return len(outcomes) > 0 and bool((outcomes == "ok").all())
+
+
+def _was_calm(run: Recorded, client: str, asked_ns: int, at_ns: int) -> bool:
+    """Whether no fault was in force that can have kept the client from renewing, nor had been for a lease before."""
+    since_ns, nodes = asked_ns - round(run.lease_ms * 1e6), set(run.nodes)
+    hits = any(
+        began < at_ns and done > since_ns and (client in event.hit_clients or not nodes.isdisjoint(event.hit_nodes))
+        for event, began, done in longest_windows(run.faults)
+    )
+    return not hits and not run.wrong_clocks.nodes(since_ns, at_ns) and not run.wrong_clocks.mislead(client, since_ns, at_ns)
+
+
+def _is_stuck(client: Activity, section: Any, at_ns: int) -> bool:
+    """Whether something that the client had sent may have kept it waiting."""
+    return client.is_stuck(0, int(section.start_ns)) or client.is_stuck(0, at_ns)
+
+
+def _asked_to_renew(run: Recorded, sent: NodeRequests, section: Any, keys: set[str]) -> bool:
+    """Whether the client may have sent a renewal to any node, until the section ended."""
+    client, ops = process_of(str(section.client)), run.ops
+    held = ops[((ops["f"] == "held") & (ops["client"] == section.client)).to_numpy(bool)]
+    invoke, complete = (held[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    for node in run.nodes:
+        for request in sent.between(client, node, int(section.start_ns), int(section.end_ns)):
+            at_ns = request.from_client_ns
+            is_question = request.command.upper() in _QUESTIONS and bool(((invoke <= at_ns) & (at_ns <= complete)).any())
+            if not is_question and not keys.isdisjoint((*request.keys, *request.arguments)):
+                return True
+    return False
+
+
+def _example(run: Recorded, one: _Missed) -> dict[str, object]:
+    row = run.sections.iloc[one.section]
+    return {
+        **named(row),
+        "at_ms": run.at_ms(one.at_ns),
+        "granted_ms": run.at_ms(row.start_ns),
+        "nodes": one.nodes,
+        "left_ms": run.at_ms(row.end_ns),
+    }
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    client, nodes = printable(str(example["client"])), [printable(str(node)) for node in example["nodes"]]
+    granted, at, left = (float(example[name]) for name in ("granted_ms", "at_ms", "left_ms"))
+    return Told(
+        f"{client} was granted the lock at {granted:+,.1f} ms and was inside until {left:+,.1f} ms. The key had expired "
+        f"on {listed(nodes)} by {at:+,.1f} ms, {milliseconds(at - granted)} after the grant, because the lock had not "
+        f"sent one request to renew it. {client} ran all that time, no fault was in force, and whenever it asked, the "
+        "lock had said that it was still held.",
+        cause="not prolonged",
+    )
+
+
+MISSED: Final = FindingKind(
+    "renewal-missed",
+    "lease",
+    _told,
+    stands_for="not prolonged",
+    noun="lease(s) that the lock did not renew",
+    surveyed="extension",
+)
