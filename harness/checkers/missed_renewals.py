@@ -2,14 +2,15 @@
 
 A lock that renews by itself (`--renewal`) has promised to keep a key alive for as long as its client is inside. If it
 loses a key it may say so, and its client leaves: then no client overstayed, and the lock has failed its user all the
-same. That is certain if all of this was so, of a majority of the nodes that the section's acquire had set keys on:
+same. That is certain if all of this was so, on a majority of the nodes that the section's acquire had set keys on:
 
 - the key expired while the client was inside, after nearly a whole lease (`SHARE`), and no request of this client had
   prolonged it;
-- in all that time, and until the section ended, the client sent no request that names the key, except questions in the
-  calls in which it asked whether it still held the lock. So no renewal was late, lost or refused;
-- no fault was in force on a node, on the client or on its links since a lease before the client asked for the lock;
-- the client ran all the time, and nothing that it had sent before was still on its way or unanswered;
+- until its release, the client sent no request that names the key, except reads in the calls in which it asked whether
+  it still held the lock. So no renewal was late, lost or refused;
+- no fault was in force on a node, on the client or on its links, nor for a lease before the grant, or a second if that
+  is longer, because a lock may try again after a while what failed. Nothing sent since then was left unanswered;
+- the client ran for most of the lease (`RAN`), as libraries renew after a third or half of it;
 - until then the lock had said that it was still held, whenever it was asked.
 
 One such section may be a delay that is not on record. `LEAST` of them are a lock that does not renew.
@@ -21,27 +22,40 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from fencepost.quorum import quorum
 from fencepost.text import listed, milliseconds, out_of, plural, printable
-from harness.checkers.free_waits import ran_ns
+from harness.checkers.free_waits import SECOND_NS, ran_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import longest_windows
 from harness.history.key_owners import places_of, process_of, rows_of
 from harness.history.ledger import ENDINGS, Ledger
-from harness.history.link_activity import Activity, Links
+from harness.history.link_activity import Links
 from harness.history.lock_keys import lock_keys
 from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer
 
 SHARE: Final = 0.9
+RAN: Final = 0.75
 LEAST: Final = 2
 _GRANTS: Final = ("acquire", "reenter")
 _QUESTIONS: Final = (
-    *("GET", "MGET", "EXISTS", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "TYPE", "HGET", "HMGET", "HGETALL", "HEXISTS"),
+    *(
+        "GET",
+        "MGET",
+        "EXISTS",
+        "TTL",
+        "PTTL",
+        "EXPIRETIME",
+        "PEXPIRETIME",
+        "TYPE",
+        "HGET",
+        "HMGET",
+        "HGETALL",
+        "HEXISTS",
+    ),
     *("HLEN", "HKEYS", "SISMEMBER", "SMEMBERS", "SCARD", "ZSCORE", "ZRANK", "ZRANGE", "ZCARD", "LRANGE", "LINDEX"),
     *("LPOS", "LLEN", "STRLEN", "EVAL_RO", "EVALSHA_RO", "FCALL_RO"),
 )
@@ -91,19 +105,21 @@ def check(run: Recorded) -> Answer:
 
 
 def _missed(run: Recorded, ledger: Ledger, links: Links, sent: NodeRequests) -> Iterator[_Missed]:
+    lease_ns = round(run.lease_ms * 1e6)
+    calm_ns = max(lease_ns, SECOND_NS)
     for section, (keys, nodes, ended) in _unrenewed(run, ledger).items():
         row = run.sections.iloc[section]
-        ended_ns = sorted(ended.values())
-        enough = quorum(nodes)
-        if len(ended_ns) < enough:
+        expired_ns, enough = sorted(ended.values()), quorum(nodes)
+        if len(expired_ns) < enough:
             continue
-        at_ns, client = ended_ns[enough - 1], process_of(str(row.client))
-        lasted = at_ns - row.start_ns >= SHARE * run.lease_ms * 1e6 and at_ns < row.end_ns
-        if not lasted or not _was_vouched_for(run, row, at_ns) or not _was_calm(run, client, row.asked_ns, at_ns):
+        at_ns, client = expired_ns[enough - 1], str(row.client)
+        since_ns = row.start_ns - calm_ns
+        is_inside = row.ended == "release" and row.start_ns + SHARE * lease_ns <= at_ns < row.end_ns
+        if not is_inside or not _was_vouched_for(run, row, at_ns):
             continue
-        if ran_ns(run, str(row.client), row.start_ns, at_ns) < at_ns - row.start_ns:
+        if not _was_calm(run, process_of(client), since_ns, at_ns) or links.of(client).is_stuck(since_ns, at_ns):
             continue
-        if not _is_stuck(links.of(client), row, at_ns) and not _asked_to_renew(run, sent, row, keys):
+        if ran_ns(run, client, row.start_ns, at_ns) >= RAN * lease_ns and not _asked_to_renew(run, sent, row, keys):
             yield _Missed(section, tuple(sorted(ended, key=run.nodes.index)), at_ns)
 
 
@@ -141,33 +157,25 @@ def _was_vouched_for(run: Recorded, section: Any, at_ns: int) -> bool:
     return len(outcomes) > 0 and bool((outcomes == "ok").all())
 
 
-def _was_calm(run: Recorded, client: str, asked_ns: int, at_ns: int) -> bool:
-    """Whether no fault was in force that can have kept the client from renewing, nor had been for a lease before."""
-    since_ns, nodes = asked_ns - round(run.lease_ms * 1e6), set(run.nodes)
-    hits = any(
-        began < at_ns and done > since_ns and (client in event.hit_clients or not nodes.isdisjoint(event.hit_nodes))
-        for event, began, done in longest_windows(run.faults)
-    )
-    return not hits and not run.wrong_clocks.nodes(since_ns, at_ns) and not run.wrong_clocks.mislead(client, since_ns, at_ns)
-
-
-def _is_stuck(client: Activity, section: Any, at_ns: int) -> bool:
-    """Whether something that the client had sent may have kept it waiting."""
-    return client.is_stuck(0, int(section.start_ns)) or client.is_stuck(0, at_ns)
+def _was_calm(run: Recorded, client: str, since_ns: int, at_ns: int) -> bool:
+    """Whether no fault was in force in this time that can have kept the client from renewing."""
+    in_force = [event for event, began, done in longest_windows(run.faults) if began < at_ns and done > since_ns]
+    if any(client in event.hit_clients or not set(run.nodes).isdisjoint(event.hit_nodes) for event in in_force):
+        return False
+    return not run.wrong_clocks.nodes(since_ns, at_ns) and not run.wrong_clocks.mislead(client, since_ns, at_ns)
 
 
 def _asked_to_renew(run: Recorded, sent: NodeRequests, section: Any, keys: set[str]) -> bool:
     """Whether the client may have sent a renewal to any node, until the section ended."""
-    client, ops = process_of(str(section.client)), run.ops
-    held = ops[((ops["f"] == "held") & (ops["client"] == section.client)).to_numpy(bool)]
-    invoke, complete = (held[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
-    for node in run.nodes:
-        for request in sent.between(client, node, int(section.start_ns), int(section.end_ns)):
-            at_ns = request.from_client_ns
-            is_question = request.command.upper() in _QUESTIONS and bool(((invoke <= at_ns) & (at_ns <= complete)).any())
-            if not is_question and not keys.isdisjoint((*request.keys, *request.arguments)):
-                return True
-    return False
+    held = run.ops[((run.ops["f"] == "held") & (run.ops["client"] == section.client)).to_numpy(bool)]
+    calls = list(rows_of(held, "invoke_ns", "complete_ns"))
+    return any(
+        not keys.isdisjoint((*request.keys, *request.arguments))
+        for node in run.nodes
+        for request in sent.between(process_of(str(section.client)), node, section.start_ns, section.end_ns)
+        if request.command.upper() not in _QUESTIONS
+        or not any(began <= request.from_client_ns <= done for began, done in calls)
+    )
 
 
 def _example(run: Recorded, one: _Missed) -> dict[str, object]:
@@ -186,9 +194,9 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     client, nodes = printable(str(example["client"])), [printable(str(node)) for node in example["nodes"]]
     granted, at, left = (float(example[name]) for name in ("granted_ms", "at_ms", "left_ms"))
     return Told(
-        f"{client} was granted the lock at {granted:+,.1f} ms and was inside until {left:+,.1f} ms. The key had expired "
-        f"on {listed(nodes)} by {at:+,.1f} ms, {milliseconds(at - granted)} after the grant, because the lock had not "
-        f"sent one request to renew it. {client} ran all that time, no fault was in force, and whenever it asked, the "
+        f"{client} was granted the lock at {granted:+,.1f} ms and was inside until {left:+,.1f} ms. The key had "
+        f"expired on {listed(nodes)} by {at:+,.1f} ms, {milliseconds(at - granted)} after the grant, because the "
+        f"lock had not sent one request to renew it. {client} ran all that time, no fault was in force, and whenever it asked, the "
         "lock had said that it was still held.",
         cause="not prolonged",
     )

@@ -1,0 +1,191 @@
+"""Leases that a lock with automatic renewal let end. Literal records of the witness and of the links; TTL 400 ms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.explained import explain
+from harness.checkers.missed_renewals import Figures, check
+from harness.verdict import Answer, Verdict
+from tests.golden import Golden
+from tests.judge.histories import History, ms
+
+STARTS = (2_000.0, 4_000.0)
+
+
+def renewing(**config: Any) -> History:
+    return History(ttl_ms=400, nodes=1, **{"renewal_ms": 100} | config).watch("n1")
+
+
+def section(made: History, start: float, client: str = "c1", *, until: float = 500, asks: Any = ("ok",), **more: Any):
+    """The client is granted the key at `start`, asks after 100 ms, and so on, whether it still holds it, and leaves
+    after `until`. Nothing prolongs the key, which expires 401 ms after it was set, 2 ms before the grant."""
+    number, value = round(start), f"{client}-{round(start):06}"
+    made.op(client, "acquire", "ok", number, start - 10, start, granted_ms=400.0)
+    made.request(client, "n1", f"SET k1 {value} NX PX 400", start - 4, start - 3)
+    made.seen("n1", "set", start - 2, value, since=start - 4, ttl=400)
+    for place, outcome in enumerate(asks, 1):
+        at = start + 100 * place
+        made.op(client, "held", outcome, number, at, at + 2)
+        made.request(client, "n1", more.get("question", "GET k1"), at + 0.5, at + 1, did=False)
+    made.op(client, "release", "fail", number, start + until, start + until + 2)
+    return made.seen("n1", "expired", start + 399, value, since=start + 398)
+
+
+def two(**more: Any) -> History:
+    made = renewing()
+    for start in STARTS:
+        section(made, start, **more)
+    return made.seen("n1", "blind", 9_000)
+
+
+def missed(made: History) -> int:
+    answer = check(made.recorded())
+    assert isinstance(answer.figures, Figures)
+    assert sum(finding.count for finding in answer.findings) == answer.figures.missed
+    return answer.figures.missed
+
+
+def test_a_lock_that_sends_no_renewal_broke_its_promise(golden: Golden) -> None:
+    run = two().recorded()
+    answer = check(run)
+    assert answer.figures == Figures(2, 2)
+    golden("\n".join(row.text for row in answer.figures.rows()))
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("renewal-missed", "lock", "lease", 2)
+    golden(finding.text)
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == "not prolonged"
+    golden(told.explanations[0].sentence)
+
+
+def test_one_of_them_may_be_a_delay_that_is_not_on_record() -> None:
+    made = section(renewing(), 2_000).seen("n1", "blind", 9_000)
+    answer = check(made.recorded())
+    assert answer == Answer(Figures(1, 0))
+    assert list(Figures(1, 0).rows()) == []
+
+
+def test_without_a_promise_or_a_record_nothing_is_told() -> None:
+    made = two()
+    made.wire = False
+    assert check(made.recorded()) == Answer()
+    made = two()
+    made.not_recorded = {"n1"}
+    assert check(made.recorded()) == Answer()
+    assert check(History(ttl_ms=400, nodes=1).section("c1", 10, 900).recorded()) == Answer()
+
+
+@pytest.mark.parametrize(
+    ("more", "number"),
+    [
+        ({"until": 399}, 0),
+        ({"until": 399.1}, 2),
+        ({"asks": ()}, 0),
+        ({"asks": ("ok", "fail")}, 0),
+        ({"asks": ("info",)}, 0),
+        ({"asks": ("ok", "ok", "ok", "ok", "fail"), "until": 505}, 2),
+        ({"question": "PTTL k1"}, 2),
+        ({"question": "EVAL script 1 k1"}, 0),
+        ({"question": "PING"}, 2),
+    ],
+    ids=[
+        "it had left",
+        "it was still inside",
+        "it never asked",
+        "it was told that it no longer held it",
+        "the lock could not say",
+        "it was told when the key had expired",
+        "a question",
+        "what may be a renewal",
+        "what does not name the key",
+    ],
+)
+def test_the_client_stayed_inside_because_the_lock_said_so(more: dict[str, Any], number: int) -> None:
+    assert missed(two(**more)) == number
+
+
+@pytest.mark.parametrize("at", [2_100.0, 2_450.0])
+def test_a_renewal_that_was_late_or_refused_is_one(at: float) -> None:
+    made = two().request("c1", "n1", "PEXPIRE k1 400", at, at + 1, reply="0", did=False)
+    assert missed(made) == 0
+
+
+def test_a_client_that_never_left_is_not_counted() -> None:
+    made = two()
+    made.ops["c1", 1].pop()
+    assert missed(made.end("c1", "killed", 4_500)) == 0
+
+
+def test_a_renewal_before_or_after_the_section_is_anothers() -> None:
+    made = two().request("c1", "n1", "PEXPIRE k1 400", 1_990, 1_991, reply="0", did=False)
+    made.request("c1", "n1", "PEXPIRE k1 400", 2_501, 2_502, reply="0", did=False)
+    assert missed(made) == 2
+    assert missed(two().request("c2", "n1", "PEXPIRE k1 400", 2_100, 2_101, reply="0", did=False)) == 2
+
+
+def test_a_key_that_was_prolonged_once_is_another_matter() -> None:
+    made = section(renewing(), 2_000)
+    made.key_events.pop()
+    made.request("c1", "n1", "PEXPIRE k1 400", 2_100, 2_101, reply="1")
+    made.seen("n1", "prolonged", 2_102, "c1-002000", since=2_099, ttl=400)
+    made.seen("n1", "expired", 2_503, "c1-002000", since=2_502)
+    section(made, 4_000)
+    assert missed(section(made, 6_000).seen("n1", "blind", 9_000)) == 2
+
+
+@pytest.mark.parametrize(
+    ("began", "healed", "number"), [(500, 999, 2), (500, 1_001, 0), (2_398, 2_600, 0), (2_400, 2_600, 2)]
+)
+@pytest.mark.parametrize("hit", [{"nodes": ("n1",)}, {"cut_links": (("c1", "n1"),)}, {"paused_clients": ("c1",)}])
+def test_a_fault_that_may_have_kept_it_from_renewing(began: int, healed: int, number: int, hit: Any) -> None:
+    """From a second before the first grant, at 2,000, until its key has expired, at 2,399."""
+    assert missed(two().fault("f1", began, healed, **hit)) == number
+
+
+def test_a_fault_on_another_client_is_none() -> None:
+    assert missed(two().fault("f1", 2_100, 2_200, cut_links=(("c2", "n1"),))) == 2
+
+
+def test_a_clock_that_was_wrong() -> None:
+    assert missed(two().fault("f1", 2_100, 2_200, nemesis="clock", wrong_clocks=("n1",))) == 0
+    assert missed(two().fault("f1", 2_100, 2_200, nemesis="clock", wrong_client_clocks=("c1",))) == 0
+
+
+@pytest.mark.parametrize(("waited", "number"), [(98.0, 2), (100.0, 0)])
+def test_a_client_that_was_starved_of_cpu(waited: float, number: int) -> None:
+    made = two()
+    made.kept_waiting = {"c1": [(ms(2_050), ms(2_050 + waited))]}
+    assert missed(made) == number
+
+
+def test_a_request_that_nothing_has_answered_may_block_the_lock() -> None:
+    made = two().request("c1", "n1", "PING", 1_500, None, did=False, connection=901)
+    assert missed(made) == 0
+    assert missed(two().request("c1", "n1", "PING", 900, None, did=False, connection=901)) == 2
+
+
+def test_a_majority_of_the_keys_must_have_expired() -> None:
+    def nodes(expire: int) -> History:
+        made = History(ttl_ms=400, nodes=3, renewal_ms=100).watch("n1", "n2", "n3")
+        for start in STARTS:
+            number, value = round(start), f"c1-{round(start):06}"
+            made.op("c1", "acquire", "ok", number, start - 10, start, granted_ms=400.0)
+            made.op("c1", "held", "ok", number, start + 100, start + 102)
+            made.op("c1", "release", "fail", number, start + 500, start + 502)
+            for place, node in enumerate(made.config.node_names):
+                made.request("c1", node, f"SET k1 {value} NX PX 400", start - 4, start - 3)
+                made.seen(node, "set", start - 2, value, since=start - 4, ttl=400)
+                how = "expired" if place < expire else "deleted"
+                made.seen(node, how, start + 390 + place, value, since=start + 380)
+        for node in made.config.node_names:
+            made.seen(node, "blind", 9_000)
+        return made
+
+    assert missed(nodes(1)) == 0
+    answer = check(nodes(2).recorded())
+    assert [finding.count for finding in answer.findings] == [2]
+    assert answer.findings[0].examples[0]["nodes"] == ("n1", "n2")
+    assert answer.findings[0].examples[0]["at_ms"] == 2_391
