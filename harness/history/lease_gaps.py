@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 
 
@@ -41,10 +42,11 @@ def find_lapses(leases: pd.DataFrame, section: Ints) -> Lapses:
     told, at_return = leases["validity_ms"].to_numpy(np.float64) * 1e6, leases["told_at_return"].to_numpy(np.bool_)
     order = np.lexsort((complete, section))
     before, this = order[:-1], order[1:]
-    # What follows a lease in its section is an extension.
-    same = (section[before] == section[this]) & (np.isfinite(told[this]) | at_return[this])
+    # What follows a lease in its section is an extension. One that is open-ended may have no gap before it.
+    same = (section[before] == section[this]) & (np.isfinite(told[this]) | (latest[this] < FOREVER_NS))
     before, this = before[same], this[same]
-    length = np.ceil(np.where(at_return[this], 0, told[this])).astype(np.int64)
-    from_ns, to_ns = latest[before], np.where(at_return[this], computed[this], earliest[this] - length)
+    tells_length = np.isfinite(told[this]) & ~at_return[this]
+    length = np.ceil(np.where(tells_length, told[this], 0)).astype(np.int64)
+    from_ns, to_ns = latest[before], np.where(tells_length, earliest[this] - length, computed[this])
     late = to_ns > from_ns
     return Lapses(this[late], from_ns[late], to_ns[late])

@@ -138,9 +138,17 @@ def test_a_part_of_a_nanosecond_is_not_held_against_an_extension() -> None:
     assert kinds(history) == []
 
 
-def test_an_extension_is_late_only_by_a_validity_that_was_told() -> None:
+@pytest.mark.parametrize(("asked", "found"), [(90, []), (90.1, ["late-extension"])])
+def test_an_extension_that_tells_only_its_deadline_is_late_if_it_was_asked_for_after_the_end(
+    asked: float, found: list[str]
+) -> None:
     history = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 2, **lease("acquire", 0, 1, 90))
-    assert kinds(history.op("c1", "extend", "ok", 1, 200, 202, deadline_ns=ms(280))) == []
+    assert kinds(history.op("c1", "extend", "ok", 1, asked, 202, deadline_ns=ms(280))) == found
+
+
+def test_an_extension_that_tells_no_time_is_not_called_late() -> None:
+    history = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 2, **lease("acquire", 0, 1, 90))
+    assert kinds(history.op("c1", "extend", "ok", 1, 200, 202)) == []
 
 
 def test_an_extension_prolongs_another_one_also_if_nobody_knows_what_came_of_the_acquire() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import pytest
 
@@ -350,6 +352,17 @@ def test_each_section_has_its_own_lapses() -> None:
 
 def test_who_was_told_meanwhile_that_the_lock_is_held_had_a_lease() -> None:
     assert lapse(extended((110, 120, 215)).op("c1", "held", "ok", 1, 105, 106)) == (-ms(0) / 1e6, -ms(0) / 1e6)
+
+
+def test_an_extension_that_tells_only_its_deadline_cannot_have_been_computed_before_it_was_asked_for() -> None:
+    def lapse_before(asked: float, **told: Any) -> tuple[float, float] | None:
+        history = History().section("c1", 0, None, deadline=100)
+        return lapse(history.op("c1", "extend", "ok", 1, asked, 120, **told))
+
+    assert lapse_before(110, deadline_ns=ms(205)) == (100, 110)
+    assert lapse_before(110, deadline_ns=ms(205), granted_ms=100.0) == (100, 110)
+    assert lapse_before(110, deadline_ns=ms(205), computed_after_ns=ms(115)) == (100, 115)
+    assert lapse_before(100, deadline_ns=ms(205)) is None
 
 
 def test_an_extension_that_tells_no_time_shows_no_lapse() -> None:
