@@ -9,6 +9,9 @@ A finding follows from one that began no later, or that can follow from none (it
 - its kind says that it comes of the other one's cause (`FindingKind.comes_of`); then the other one may also have begun
   while the first case of this one lasted.
 
+What a cause comes of (`harness.explain.causes.COMES_OF`) counts as the same cause. Of several findings that name one
+cause and are links of the same place, the one with the most cases stands for it, whichever was noticed first.
+
 Nothing follows from what is blamed on another part, except what comes of the lock's own doing.
 """
 
@@ -19,13 +22,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from harness.checkers.kinds import kinds
-from harness.explain.causes import Cause
+from harness.explain.causes import COMES_OF, Cause
 from harness.explain.explanation import Explained
 from harness.promises import Belongs
 from harness.verdict import Finding, Verdict, ordered
 
 _LINKS: Final[Mapping[Belongs | None, int]] = {"exclusion": 1, "liveness": 1, "data": 2}
 """The place in the chain of what breaks this promise, unless it is itself a cause; 0 for the others."""
+_WORST_FIRST: Final[Mapping[Belongs | None, int]] = {"exclusion": 0, "data": 1, "lease": 1}
+"""How bad it is that this promise is broken; 2 for the others."""
 
 
 class OneCause(NamedTuple):
@@ -43,8 +48,8 @@ class OneCause(NamedTuple):
 
 
 def one_by_one(verdict: Verdict, explained: Sequence[Explained]) -> tuple[OneCause, ...]:
-    """All findings; first what makes the run a violation, or led to that; then overlaps, and what led to them. What the
-    lock did comes before what its clients met."""
+    """All findings; first what makes the run a violation, or led to that; of these what broke the worst promise, what
+    the lock did before what its clients met, and then what has the most cases."""
     found = ordered(verdict)
     timed = sorted((f for f in found if f.at_ms is not None), key=lambda f: (f.at_ms, _link(f)))
     causes = {id(finding): _cause(finding, explained) for finding in found}
@@ -57,17 +62,31 @@ def one_by_one(verdict: Verdict, explained: Sequence[Explained]) -> tuple[OneCau
         if first[id(finding)] is finding:
             source = next((other for other in timed if _began_in(other, finding, causes)), finding)
             first |= {one: first[id(source)] for one, head in first.items() if head is finding}
-    groups: dict[int, list[Finding]] = {}
+    groups: dict[int, tuple[Finding, list[Finding]]] = {}
     for finding in found:
-        groups.setdefault(id(first.get(id(finding), finding)), []).append(finding)
-    heads = list({id(head): head for head in (first.get(id(finding), finding) for finding in found)}.values())
-    heads.sort(key=lambda head: _rank(head, groups[id(head)], verdict.require))
-    return tuple(OneCause(head, tuple(f for f in timed if f is not head and first[id(f)] is head)) for head in heads)
+        head = first.get(id(finding), finding)
+        groups.setdefault(id(head), (head, []))[1].append(finding)
+    told = [_together(head, group, causes) for head, group in groups.values()]
+    return tuple(sorted(told, key=lambda one: _rank(one, verdict.require)))
 
 
-def _rank(head: Finding, group: Sequence[Finding], require: str) -> tuple[bool, ...]:
+def _together(head: Finding, group: Sequence[Finding], causes: Mapping[int, Cause | None]) -> OneCause:
+    """`group`: the findings that follow from the head, and itself."""
+
+    def what(finding: Finding) -> tuple[object, ...]:
+        return finding.blame, causes[id(finding)], _link(finding)
+
+    alike = [each for each in group if what(each) == what(head) and causes[id(head)] is not None]
+    head = max([head, *alike], key=lambda each: each.count)
+    others = (each for each in group if each is not head)
+    return OneCause(head, tuple(sorted(others, key=lambda each: (each.at_ms or 0, _link(each)))))
+
+
+def _rank(cause: OneCause, require: str) -> tuple[bool | int, ...]:
+    group = (cause.finding, *cause.consequences)
     decides = min((not f.decides(require), f.blame != "lock") for f in group)
-    return (*decides, all(f.promise != "exclusion" for f in group), _link(head) > 0)
+    worst = min(_WORST_FIRST.get(f.promise, len(_WORST_FIRST) - 1) for f in group)
+    return (*decides, worst, _link(cause.finding) > 0, -sum(f.count for f in group))
 
 
 def _began_in(other: Finding, finding: Finding, causes: Mapping[int, Cause | None]) -> bool:
@@ -92,12 +111,13 @@ def _link(finding: Finding) -> int:
 def _leads_to(before: Finding, finding: Finding, causes: Mapping[int, Cause | None]) -> bool:
     if _comes_of(finding, before, causes):
         return True
-    cause = causes[id(before)]
+    cause, own = causes[id(before)], causes[id(finding)]
     if before.blame != finding.blame or finding.blame not in ("lock", "client", "undecided"):
         return False
     if finding.promise == "data" and before.promise == "exclusion":
         return True
-    return cause is not None and cause == causes[id(finding)] and _link(before) <= _link(finding)
+    is_same = cause is not None and own is not None and cause in (own, *COMES_OF.get(own, ()))
+    return is_same and _link(before) <= _link(finding)
 
 
 def _comes_of(finding: Finding, before: Finding, causes: Mapping[int, Cause | None]) -> bool:

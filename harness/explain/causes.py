@@ -77,6 +77,11 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
     *("not woken", "not notified", "not let in", "dead entry", "rejected"),
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
+COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
+    "deleted": ("shared value", "set again"),
+    "overwritten": ("shared value", "set again"),
+}
+"""What a cause may come of itself: a client takes for its own what has its value, or what it set too late."""
 _OF_LOSSES: Final[dict[str, Cause]] = {
     "deleted": "deleted",
     "overwritten": "overwritten",

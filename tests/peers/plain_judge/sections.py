@@ -131,7 +131,7 @@ def _section(
         if op["f"] == "extend" and op["outcome"] == "ok":
             extension = _lease(op, pauses)
             section.leases.append(extension)
-            is_told = extension.validity_ms is not None or extension.told_at_return
+            is_told = any(op.get(name) is not None for name in ("validity_ms", "deadline_ns", "granted_ms"))
             if is_told and extension.computed_ns > section.latest:
                 section.late_at.append(op["complete_ns"])
                 lapse = (section.latest, extension.computed_ns)
@@ -174,7 +174,8 @@ def _lease(op: Line, pauses: list[Interval]) -> Lease:
     length_ns = (validity_ms or 0) * 1e6
     if deadline is not None:
         latest = inf if validity_ms is not None and validity_ms <= 0 else deadline
-        return Lease((deadline, latest), deadline - ceil(length_ns), validity_ms, granted, requested)
+        computed_ns = after if validity_ms is None else deadline - ceil(length_ns)
+        return Lease((deadline, latest), computed_ns, validity_ms, granted, requested)
     if validity_ms is not None:
         ends = after + floor(length_ns), before + ceil(length_ns) if length_ns > 0 else inf
         return Lease(ends, ends[0] - ceil(length_ns), validity_ms, granted, requested)
