@@ -234,7 +234,7 @@ OVER_CAPACITY: Final = FindingKind(
     "over-capacity",
     "exclusion",
     _told,
-    comes_of=("deleted",),
+    comes_of=("deleted", "expired"),
     noun="time(s) too many clients were inside",
     surveyed="exclusive",
 )

@@ -6,6 +6,9 @@ lease ends that no majority is left, the lock promised what it had not asked for
 inside for that long. That finds locks that miscount when they asked, that ask for less than they were told to, or that
 go on counting from a renewal that did not take place.
 
+Of a lock that lets several clients in, the key in which they have their places must live for as long as the longest of
+their leases (`harness.history.places_in_keys`). That finds counters that expire while clients are inside.
+
 A node that was out of sight for any part of the section, and a time to live that could not be read, may be anything.
 """
 
@@ -22,6 +25,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.key_owners import places_of, rows_of
+from harness.history.places_in_keys import places_in_keys
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
 from harness.history.sections import SLEW, derive_leases
@@ -62,6 +66,8 @@ class _Known(NamedTuple):
 
     lease: _Lease
     keys_ns: int
+    key: str = ""
+    """In which it had a place among others'."""
 
     @property
     def excess_ns(self) -> int:
@@ -95,6 +101,13 @@ def _known(run: Recorded, backing: Backing) -> Iterator[_Known]:
         keys_ns = backing.lives_until(lease.section, lease.asked_ns, lease.keys_by_ns)
         if keys_ns is not None:
             yield _Known(lease, keys_ns)
+    names = ("asked_ns", "start_ns", "deadline_min_ns", "extensions")
+    sections = list(rows_of(run.sections, *names))
+    for place in () if run.ledger is None else places_in_keys(run, run.ledger):
+        asked_ns, start_ns, until_ns, extensions = sections[place.section]
+        if not extensions and place.section not in backing.owners.values:
+            lease = _Lease(place.section, asked_ns, start_ns, until_ns, start_ns, is_extension=False)
+            yield _Known(lease, place.until_ns, place.key)
 
 
 def _leases(run: Recorded, backing: Backing) -> Iterator[_Lease]:
@@ -171,6 +184,7 @@ def _example(run: Recorded, backing: Backing, short: _Known) -> dict[str, object
         "at_ms": run.at_ms(lease.told_ns),
         "lease_until_ms": run.at_ms(lease.until_ns),
         "keys_until_ms": run.at_ms(short.keys_ns),
+        **({"place_in": short.key} if short.key else {}),
         **({"prolonged_on": tuple(anew)} if lease.is_extension else _vouched(run, lease)),
     }
 
@@ -188,6 +202,12 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     lease, keys = float(example["lease_until_ms"]), float(example["keys_until_ms"])
     client, too_long = printable(str(example["client"])), lasting((lease - keys) * 1e6)
+    if "place_in" in example:
+        return Told(
+            f"{client} was granted a lease until {lease:+,.1f} ms, and had its place in "
+            f"{printable(str(example['place_in']))} with others. That key expired by {keys:+,.1f} ms, {too_long} "
+            "before the lease ended: nothing had prolonged it for this client."
+        )
     anew = example.get("prolonged_on")
     if anew is not None and len(anew) < quorum(len(run.nodes)):
         nodes = f"only {listed([printable(str(node)) for node in anew])}" if anew else "no node"

@@ -427,3 +427,72 @@ def test_nor_does_it_tell_when_the_key_would_have_expired() -> None:
     for node in NODES:
         history.seen(node, "set", 8, "v1", since=6, ttl=1, read=60).seen(node, "expired", 62, since=61)
     assert short(history) == []
+
+
+# Keys in which several clients have their places.
+
+
+def counted(
+    *released: str, clocks: bool = False, expired: float = 120, did: tuple[str, str] = ("INCR", "DECR"), **config: Any
+) -> History:
+    """c1, c2 and c3 raise a count of n1 at 10, 50 and 60, with leases of 90 ms; its key has a time to live from 10 on
+    only, and expires. Of those the `released` ones leave at 100, and take their place out."""
+    more = {"nodes": 1, "clients": 3, "workload": "semaphore", "permits": 3} | config
+    history = History(**more).watch("n1")
+    for number, (client, at) in enumerate((("c1", 10), ("c2", 50), ("c3", 60))):
+        end = 100 if client in released else 400
+        history.section(client, at + 2, end, asked=at - 2, deadline=at + 90)
+        history.request(client, "n1", f"EVAL add 1 k1 {number}", at, at + 0.2)
+        what = "changed" if number else "set"
+        history.seen("n1", what, at + 0.4, f"{number + 1}", since=at - 0.2, ttl=110 if not number else None)
+        history.key_events[-1].command = did[0]
+    for client in released:
+        history.request(client, "n1", "EVAL take 1 k1", 100.3, 100.5)
+        history.seen("n1", "changed", 100.6, "1", since=100.2)
+        history.key_events[-1].command = did[1]
+    history.seen("n1", "expired", expired, "1", since=expired - 0.1)
+    if clocks:
+        history.fault("f1", 20, 30, nemesis="clock", wrong_clocks=("n1",))
+    return history.seen("n1", "blind", 900)
+
+
+def outlasted(history: History) -> set[str]:
+    return {str(example["client"]) for finding in check(history.recorded()).findings for example in finding.examples}
+
+
+def test_a_count_that_expires_under_the_clients_that_it_counts(golden: Golden) -> None:
+    run = counted("c1", "c2").recorded()
+    (finding,) = check(run).findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("lease-outlasts-keys", "lock", "lease", 1)
+    assert finding.examples[0].items() >= {"client": "c3", "place_in": "k1", "keys_until_ms": 120}.items()
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    golden(told.explanations[0].sentence)
+
+
+@pytest.mark.parametrize(
+    ("history", "clients"),
+    [
+        (counted("c1", "c2", expired=144), {"c3"}),
+        (counted("c1", "c2", expired=146), set()),
+        (counted("c1", "c3"), {"c2"}),
+        (counted("c1"), set()),
+        (counted("c1", "c2", did=("HINCRBY", "HDEL")), {"c3"}),
+        (counted("c1", "c2", did=("SET", "DECR")), set()),
+        (counted("c1", "c2", did=("RPUSH", "LPOP")), set()),
+        (counted("c1", "c2", clocks=True), set()),
+        (counted("c1", "c2", workload="fenced-counter", permits=1), set()),
+    ],
+    ids=[
+        "before the lease had ended",
+        "when it had ended",
+        "another client stays",
+        "few releases take anything out",
+        "a hash",
+        "it keeps no places",
+        "releases take nothing out that they added",
+        "a wrong clock",
+        "a lock for one client",
+    ],
+)
+def test_a_place_must_live_as_long_as_its_lease(history: History, clients: set[str]) -> None:
+    assert outlasted(history) == clients

@@ -1,0 +1,71 @@
+"""How long a key lived in which a lock that lets several clients in keeps their places: a counter, hash, set or list.
+
+Such a key is told by what requests do to it: acquires that are granted add to it and take nothing out, and releases
+take out. A section's place is gone when the key expires that its acquire had added to, unless its release had taken it
+out before that.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pandas as pd
+
+from fencepost.quorum import quorum
+from harness.history.fault_windows import FOREVER_NS
+from harness.history.key_owners import places_of, rows_of
+from harness.history.ledger import ENDINGS, Ledger
+from harness.history.members import ADD, REMOVE
+
+if TYPE_CHECKING:
+    from harness.history.recorded import Recorded
+
+_GRANTS: Final = ("acquire", "reenter")
+_PUT: Final = (*ADD, "INCR", "INCRBY")
+_TAKE: Final = (*REMOVE, "DECR", "DECRBY", "DEL", "UNLINK")
+
+
+class Place(NamedTuple):
+    """`section`: its place in `sections`. `until_ns`: by when so many of its keys had expired that no majority of their
+    nodes was left; forever if they did not."""
+
+    section: int
+    key: str
+    until_ns: int
+
+
+def places_in_keys(run: Recorded, ledger: Ledger) -> Iterator[Place]:
+    """Those of the sections that were granted them, in the order of the acquires' changes. Not where the clock of a
+    node was wrong."""
+    if run.is_exclusive:
+        return
+    rows = ledger.rows
+    did, granted = rows["did"].astype(str).str.upper(), rows["f"].isin(_GRANTS) & (rows["outcome"] == "ok")
+    granted &= rows["is_in_call"] & rows["is_seen"]
+    puts = rows[granted & did.isin(_PUT) & rows["what"].isin(["set", "changed"])]
+    takes = rows[(rows["f"] == "release") & did.isin(_TAKE)]
+    keys = _keys(puts, takes) - set(rows["key"][granted & did.isin(_TAKE)])
+    places = places_of(run.sections)
+    ends = rows[rows["what"].isin(ENDINGS)]
+    ended = {of: (what, at_ns) for of, what, at_ns in rows_of(ends, "of", "what", "at_ns")}
+    taken = set(rows_of(takes, "of", "task", "life", "section"))
+    of_section: defaultdict[tuple[int, str], dict[str, int]] = defaultdict(dict)
+    for key, node, owner, *of in rows_of(puts, "key", "node", "owner", "task", "life", "section"):
+        if str(key) in keys and (section := places.get(tuple(of))) is not None:
+            what, at_ns = ended.get(owner, ("", FOREVER_NS))
+            is_gone = what == "expired" and (owner, *of) not in taken
+            of_section[section, str(key)][str(node)] = at_ns if is_gone else FOREVER_NS
+    asked = run.sections["asked_ns"].tolist()
+    for (section, key), on in of_section.items():
+        until_ns = sorted(on.values())[len(on) - quorum(len(on))]
+        if not any(run.wrong_clocks.touch(node, asked[section], until_ns) for node in on):
+            yield Place(section, key, until_ns)
+
+
+def _keys(puts: pd.DataFrame, takes: pd.DataFrame) -> set[str]:
+    """Those which most sections that add to them take out of again."""
+    of = ["key", "task", "life", "section"]
+    added, removed = (some[of].drop_duplicates()["key"].astype(str).value_counts() for some in (puts, takes))
+    return {str(key) for key, number in added.items() if number > 1 and 2 * removed.get(key, 0) > number}
