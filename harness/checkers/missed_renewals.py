@@ -196,7 +196,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     return Told(
         f"{client} was granted the lock at {granted:+,.1f} ms and was inside until {left:+,.1f} ms. The key had "
         f"expired on {listed(nodes)} by {at:+,.1f} ms, {milliseconds(at - granted)} after the grant, because the lock "
-        f"had not sent one request to renew it. {client} ran all that time, no fault was in force, and whenever it "
+        f"had not sent one request to renew it. {client} ran, no fault was in force, and whenever it "
         "asked, the lock had said that it was still held.",
         cause="not prolonged",
     )
