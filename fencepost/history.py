@@ -61,6 +61,7 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
     promised, and it lasts until it is released or the session that holds it ends. `stale`: a read or write that the
     resource refused because it came too late. `error`: why not `ok`, in words: an exception, or what the lock said when
     it refused. `shared`: the acquire asked for the lock as a reader, which may be inside together with other readers.
+    `cancelled`: the user cancelled the call while it was under way, so its outcome is not known: `info`.
     """
 
     f: OpName
@@ -81,6 +82,7 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
     error: str | None = None
     granted_ms: Millis | None = None
     shared: bool = False
+    cancelled: bool = False
 
 
 def task_names(client: str, tasks: int) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from workloads.base import Lease, LockSettings, NodeAddress
+from workloads.base import CancelledCallError, Lease, LockSettings, NodeAddress
 from workloads.connection import Reply, pack
 from workloads.locks.redlock import Redlock
 
@@ -54,6 +54,45 @@ class SlowButRight(Redlock):
         round_ms = nodes * (self.THINKS_MS + self._settings.node_timeout_ms)
         round_ms += self.THINKS_MS + self._settings.node_timeout_ms + self._settings.retry_delay_ms
         return max(round_ms, self._settings.wait_ms + round_ms if self._settings.wait_ms else 0)
+
+
+class GivesUpWaiting(Redlock):
+    """A call that its user cancels ends between two rounds or after a request, and leaves its keys to their TTL."""
+
+    SHARED_BY_TASKS = False
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        super().__init__(nodes, settings)
+        self._until_ns: int | None = None
+
+    def cancel_after(self, limit_ms: float) -> None:
+        self._until_ns = time.monotonic_ns() + int(limit_ms * 1e6)
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        try:
+            return super().acquire(key, ttl_ms)
+        finally:
+            self._until_ns = None
+
+    def release(self, lease: Lease) -> bool:
+        try:
+            return super().release(lease)
+        finally:
+            self._until_ns = None
+
+    def _ask(self, request: bytes) -> list[Reply]:
+        replies = super()._ask(request)
+        self._give_up_if_due()
+        return replies
+
+    def ask_to_release(self, request: bytes, patient: bool) -> list[Reply]:
+        replies = super().ask_to_release(request, patient)
+        self._give_up_if_due()
+        return replies
+
+    def _give_up_if_due(self) -> None:
+        if self._until_ns is not None and time.monotonic_ns() > self._until_ns:
+            raise CancelledCallError("the user gave up")
 
 
 class TellsNoTime(Redlock):
@@ -220,6 +259,7 @@ CORRECT: Final[dict[str, tuple[str, ...]]] = {
     "a watchdog": ("--lock", "redlock-renewing", "--renewal", "100ms"),
     "slow but right": ("--lock", "tests.correct_locks:SlowButRight"),
     "tells no time": ("--lock", "tests.correct_locks:TellsNoTime"),
+    "gives up": ("--lock", "tests.correct_locks:GivesUpWaiting", "--cancel", "0.3"),
     "comes back": ("--lock", "tests.correct_locks:ComesBack"),
     "comes back by its name": ("--lock", "tests.correct_locks:ComesBackByItsName"),
     "keeps its expiry": ("--lock", "tests.correct_locks:KeepsItsExpiry"),

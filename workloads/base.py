@@ -128,6 +128,22 @@ class LetsReadersIn(Protocol):
         ...
 
 
+class CancelledCallError(Exception):
+    """The user cancelled the call while it was under way: how far it got is unknown."""
+
+
+@runtime_checkable
+class CanBeCancelled(Protocol):
+    """An optional ability of a lock: its user can cancel a call, as a task of asyncio is cancelled, or give up waiting
+    for it. After a cancelled acquire the user does not hold the lock, and after a cancelled release no longer believes
+    to hold it: whatever the call left on the nodes must be gone when its TTL is over."""
+
+    def cancel_after(self, limit_ms: float) -> None:
+        """The next call of this thread is cancelled once it has taken this long; it then raises
+        `CancelledCallError`."""
+        ...
+
+
 @runtime_checkable
 class RunsStatements(Protocol):
     """An optional ability of a lock that a transaction of a database holds: the data that it guards is there, too, and

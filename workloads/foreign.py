@@ -33,7 +33,7 @@ from fencepost.history import Int64
 from fencepost.options import fields_of
 from fencepost.text import text_of
 from workloads.answer_checks import checked_lease
-from workloads.base import Lease, LockSettings, NodeAddress
+from workloads.base import CancelledCallError, Lease, LockSettings, NodeAddress
 from workloads.options import LockOptions
 
 PROTOCOL_VERSION: Final = 1
@@ -71,14 +71,17 @@ class AdapterAnswer(msgspec.Struct, frozen=True):
     token: Int64 | None = None
     open_ended: bool = False
     result: str | None = None
+    cancelled: bool = False
 
 
 class _OfTask(threading.local):
-    """What one task keeps: its number, from its first request on, and what was said if its last request was refused."""
+    """What one task keeps: its number, from its first request on; what was said if its last request was refused; and
+    after how long its next one is to be cancelled."""
 
     def __init__(self) -> None:
         self.number: int | None = None
         self.error: str | None = None
+        self.cancel_after_ms: float | None = None
 
 
 def _with_private_jvms(environment: Mapping[str, str]) -> dict[str, str]:
@@ -166,6 +169,9 @@ class ForeignLock:
             raise UnknownOutcomeError(answer.error or f"the adapter answered {answer.outcome}")
         return answer.result
 
+    def cancel_after(self, limit_ms: float) -> None:
+        self._mine.cancel_after_ms = limit_ms
+
     def take_error(self) -> str | None:
         mine = self._mine
         error, mine.error = mine.error, None
@@ -219,8 +225,13 @@ class ForeignLock:
 
     def _ask(self, request: dict[str, object]) -> AdapterAnswer:
         mine = self._mine
+        limit_ms, mine.cancel_after_ms = mine.cancel_after_ms, None
+        if limit_ms is not None:
+            request = {**request, "cancel_after_ms": limit_ms}
         answer = self._exchange_of_task(request) if self._answers else self._exchange(request)
         mine.error = answer.error if answer.outcome == "fail" else None
+        if answer.cancelled and answer.outcome == "info" and limit_ms is not None:
+            raise CancelledCallError(answer.error or f"cancelled after {limit_ms:g} ms")
         return answer
 
     def _exchange(self, request: dict[str, object], timeout_s: float | None = None) -> AdapterAnswer:

@@ -14,7 +14,16 @@ from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from fencepost.history import LATEST_NS, Op, Outcome
 from fencepost.user_code import in_words
 from workloads.answer_checks import checked_lease, checked_words, checked_yes
-from workloads.base import KnowsIfHeld, Lease, LetsReadersIn, Lock, RunsStatements, ShowsError
+from workloads.base import (
+    CanBeCancelled,
+    CancelledCallError,
+    KnowsIfHeld,
+    Lease,
+    LetsReadersIn,
+    Lock,
+    RunsStatements,
+    ShowsError,
+)
 from workloads.control import Control, State
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
@@ -83,9 +92,9 @@ class LockSteps:
             raise UsageError(f"{self.client} is not inside and cannot {step}; it must acquire first")
         return self._lease
 
-    def acquire(self, key: str, *, shared: bool = False) -> Op:
+    def acquire(self, key: str, *, shared: bool = False, cancel_after_ms: float | None = None) -> Op:
         """One attempt, as a reader if it is `shared`. An attempt after a refusal belongs to the same section; any other
-        begins the next section."""
+        begins the next section. `cancel_after_ms`: the user cancels it if it takes so long; None: never."""
         if self._lease is not None:
             raise UsageError(f"{self.client} holds {self._lease.key} and cannot acquire {key} too; release it first")
         if self._wanted != (key, shared):
@@ -93,14 +102,14 @@ class LockSteps:
         self._ask = self._readers_acquire() if shared else self._lock.acquire
         invoke_ns = monotonic_ns()
         self._control.enter(State.ACQUIRING, invoke_ns)
-        lease, error = _answer(lambda: self._ask(key, self.options.ttl_ms))
+        lease, error, is_cancelled = self._cancellable(lambda: self._ask(key, self.options.ttl_ms), cancel_after_ms)
         complete_ns = monotonic_ns()
         lease = checked_lease("acquire", lease, key)
         if lease is None:
             op = self._refused("acquire", key, invoke_ns, complete_ns, error)
         else:
             op = self._granted("acquire", lease, invoke_ns, complete_ns)
-        op.shared = shared
+        op.shared, op.cancelled = shared, is_cancelled
         self._recorded(op)
         if lease is None:
             self._control.count(self._record.ops, self._section - 1)
@@ -168,16 +177,17 @@ class LockSteps:
         outcome = _outcome("release", left, error)
         return self._recorded(Op("leave", outcome, outer.key, self._section, invoke_ns, complete_ns, error=error))
 
-    def release(self) -> Op:
-        """Release the lock. Whatever the outcome, the client has left its section."""
+    def release(self, *, cancel_after_ms: float | None = None) -> Op:
+        """Release the lock. Whatever the outcome, the client has left its section. `cancel_after_ms`: as in
+        `acquire`."""
         lease, self._lease = self.held("release"), None
         self._inner.clear()
         invoke_ns = monotonic_ns()
         self._control.enter(State.RELEASING, invoke_ns)
-        released, error = _answer(lambda: self._lock.release(lease))
+        released, error, is_cancelled = self._cancellable(lambda: self._lock.release(lease), cancel_after_ms)
         complete_ns = monotonic_ns()
         outcome = _outcome("release", released, error)
-        op = Op("release", outcome, lease.key, self._section, invoke_ns, complete_ns)
+        op = Op("release", outcome, lease.key, self._section, invoke_ns, complete_ns, cancelled=is_cancelled)
         op.error = self._why(error) if outcome != "ok" else None
         for step in self._uncommitted:
             step.outcome, step.error = op.outcome, op.error
@@ -242,6 +252,19 @@ class LockSteps:
             return op
         return self._recorded(op)
 
+    def _cancellable(self, call: Callable[[], T], after_ms: float | None) -> tuple[T | None, str | None, bool]:
+        """As `_answer`, and whether the user cancelled the call. Raises UsageError if that needs a lock that can."""
+        if after_ms is not None:
+            if not isinstance(self._lock, CanBeCancelled):
+                raise UsageError(
+                    f"--cancel: {type(self._lock).__name__} has no cancel_after, so no call can be cancelled"
+                )
+            self._lock.cancel_after(after_ms)
+        try:
+            return *_answer(call), False
+        except CancelledCallError as error:
+            return None, _in_words(error), True
+
     def _readers_acquire(self) -> Callable[[str, int], Lease | None]:
         if not isinstance(self._lock, LetsReadersIn):
             raise UsageError(f"{type(self._lock).__name__} has no acquire_shared, so it cannot let readers in together")
@@ -303,10 +326,11 @@ class LockSteps:
 
 
 def _answer(call: Callable[[], T]) -> tuple[T | None, str | None]:
-    """What the lock returned, or the error that leaves the outcome unknown. Raises what breaks the run itself."""
+    """What the lock returned, or the error that leaves the outcome unknown. Raises what breaks the run itself, and
+    CancelledCallError."""
     try:
         return call(), None
-    except FencepostError:
+    except (FencepostError, CancelledCallError):
         raise
     except (SystemExit, KeyboardInterrupt) as error:
         raise BrokenEnvironmentError(f"the lock ended its client: {in_words(error)}") from error

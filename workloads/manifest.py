@@ -66,6 +66,7 @@ class Manifest:
     server: str | None = None
     nodes: int | None = None
     tasks: int | None = None
+    cancels: bool = False
     workload: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     configured: Mapping[str, str] = field(default_factory=dict)
@@ -107,6 +108,7 @@ class _Whole(_Common, frozen=True, kw_only=True, forbid_unknown_fields=True):
     packages: str | None = None
     command: tuple[str, ...] = ()
     tasks: int | None = None
+    cancels: bool = False
 
 
 class _Variant(_Common, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -160,6 +162,7 @@ def _whole(name: str, folder: Path, raw: _Whole, languages: tuple[str, ...]) -> 
         server=raw.server,
         nodes=raw.nodes,
         tasks=raw.tasks,
+        cancels=raw.cancels,
         workload=raw.workload,
         settings=raw.settings,
         configured=raw.configured,
@@ -186,6 +189,7 @@ def _variant(name: str, folder: Path, raw: _Variant, base: Manifest | None) -> M
         server=raw.server or base.server,
         nodes=raw.nodes or base.nodes,
         tasks=base.tasks,
+        cancels=base.cancels,
         workload=raw.workload or base.workload,
         settings=_overlaid(base.settings, raw.settings),
         configured={**base.configured, **raw.configured},

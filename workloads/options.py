@@ -108,7 +108,8 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
     how many times at most a client extends its lease in one section, each time when the share `extend_at` of it is
     gone. `reentries`: how many more times a client acquires the lock that it holds. `loads`: what replaces `keys`,
     `hold`, `think`, `extensions` and `extend_at`, one after the other; empty: they are the load of the whole run.
-    `overstay`, `forget`: what a client does wrong, and no lock is blamed for. `reopen_ms`: None: never.
+    `overstay`, `forget`: what a client does wrong, and no lock is blamed for. `cancel`: of the acquires and releases,
+    the share that the user cancels if they take too long. `reopen_ms`: None: never.
     """
 
     workload: Annotated[
@@ -228,6 +229,18 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
             "--forget",
             "of the sections whose lease is over when the work is done, the share after which the client acquires "
             "again without a release",
+            "load",
+            "SHARE",
+            low=0,
+            high=1,
+        ),
+    ] = 0
+    cancel: Annotated[
+        float,
+        Option(
+            "--cancel",
+            "of the acquires and releases, the share that the user cancels after 0.25 to 256 ms, if they are still "
+            "under way",
             "load",
             "SHARE",
             low=0,

@@ -130,6 +130,16 @@ def tasks_can_share(lock: str, lock_command: str | None) -> bool:
     return getattr(opened_by_client(lock, lock_command), "SHARED_BY_TASKS", False) is True
 
 
+def can_be_cancelled(lock: str, lock_command: str | None) -> bool:
+    """Whether a user can cancel its calls, as far as the lock says so: a Python class by `cancel_after`
+    (`workloads.base`), a foreign lock by its manifest. A program that is given as a command says nothing."""
+    try:
+        manifest = manifest_of(lock, lock_command)
+    except UsageError:
+        return False
+    return manifest.cancels if manifest else hasattr(opened_by_client(lock, lock_command), "cancel_after")
+
+
 def check_lock(lock: str, lock_command: str | None) -> None:
     """Raise UsageError if `open_lock` cannot open this lock on this machine. Starts nothing."""
     if lock_command is not None:
@@ -151,6 +161,13 @@ def check_renews(lock: str, lock_command: str | None) -> None:
     factory = _python_factory(lock, lock_command)
     if inspect.isclass(factory) and not hasattr(factory, "is_held"):
         raise UsageError(f"--renewal: {lock} has no is_held, so it cannot say whether it is still held")
+
+
+def check_can_be_cancelled(lock: str, lock_command: str | None) -> None:
+    """Raise UsageError for a lock whose calls cannot be cancelled, unless it is a program that is given as a command:
+    that may ignore it."""
+    if lock_command is None and not can_be_cancelled(lock, lock_command):
+        raise UsageError(f"--cancel: a call of {lock} cannot be cancelled; leave --cancel out")
 
 
 def check_lets_readers_in(lock: str, lock_command: str | None) -> None:

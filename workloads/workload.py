@@ -25,6 +25,8 @@ _SPIN_NS: Final = 1_000_000
 _LOOK_MS: Final = 20.0
 """How often a client that rests looks whether it is still to rest, and whether the run is over."""
 
+_CANCELLED_AFTER_LOG2_MS: Final = (-2, 8)
+
 
 class Inside:
     """What a client does in one section, besides extending its lease. There is one object for each section, so what one
@@ -130,7 +132,7 @@ class Workload:
                     break
                 if not enter(client, key, shared=shared):
                     return
-            lock.release()
+            lock.release(cancel_after_ms=cancelled_after_ms(client))
             lock.reopen_if_due()
             rest(client, load.think.draw_ms(client.rng))
 
@@ -145,12 +147,21 @@ class Workload:
 
 def enter(client: Client, key: str, *, shared: bool = False) -> bool:
     """Try until the lock is granted. False: the time to stop came first."""
-    while (op := client.lock.acquire(key, shared=shared)).outcome != "ok":
+    while (op := client.lock.acquire(key, shared=shared, cancel_after_ms=cancelled_after_ms(client))).outcome != "ok":
         if op.complete_ns - op.invoke_ns < _SPIN_NS:
             sleep(client.rng.uniform(0, client.options.retry_delay_ms) / 1000)
         if monotonic_ns() >= client.control.stop_ns:
             return False
     return True
+
+
+def cancelled_after_ms(client: Client) -> float | None:
+    """When the user cancels the call that comes next: a call takes from a round trip to the time to wait, so each
+    doubling of the time is as likely. None: never."""
+    share = client.options.cancel
+    if not share or client.rng.random() >= share:
+        return None
+    return 2 ** client.rng.uniform(*_CANCELLED_AFTER_LOG2_MS)
 
 
 def reenter(client: Client) -> None:

@@ -40,6 +40,7 @@ from nemesis.schedule import (
 from workloads.kinds import find_workload
 from workloads.registry import (
     check_asks_nobody,
+    check_can_be_cancelled,
     check_lets_readers_in,
     check_lock,
     check_renews,
@@ -105,6 +106,8 @@ def check_input(config: RunConfig) -> None:
     check_lock(config.lock, config.lock_command)
     if config.renewal_ms is not None:
         check_renews(config.lock, config.lock_command)
+    if config.cancel:
+        check_can_be_cancelled(config.lock, config.lock_command)
     if find_workload(config.workload).readers:
         check_lets_readers_in(config.lock, config.lock_command)
     if find_workload(config.workload).tables is not None:

@@ -48,6 +48,7 @@ OPS_SCHEMA: Final = pa.schema(
         column("error", NAME, optional=True),
         column("granted_ms", pa.float64(), optional=True),
         column("shared", pa.bool_()),
+        column("cancelled", pa.bool_()),
     ]
 )
 WRITES_SCHEMA: Final = pa.schema(

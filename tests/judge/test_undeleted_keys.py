@@ -161,6 +161,18 @@ def test_a_release_that_failed_should_have_freed_the_healthy_nodes_as_well(outco
     assert counted(released(800, 55, outcome=outcome)) == (2, 1, 0, 0)
 
 
+def test_a_call_that_its_user_cancelled_need_not_have_freed_anything() -> None:
+    for history in (released(*[800] * 4, outcome="info"), refused(*[800] * 4)):
+        assert any(counted(history))
+        for ops in history.ops.values():
+            for op in ops:
+                op.cancelled = op.f == "release" or op.outcome == "fail"
+        after_releases, left_by_releases, after_attempts, left_by_attempts = counted(history)
+        assert (left_by_releases, left_by_attempts) == (0, 0)
+        assert after_attempts == 0
+        assert after_releases <= 1, "c2's, which nothing cancelled, is looked at"
+
+
 def test_a_set_that_came_when_the_client_was_inside_may_have_overtaken_nothing_or_everything() -> None:
     assert counted(released(800, set_at=0)) == (1, 1, 0, 0)
     assert counted(released(800, set_at=0.1)) == (0, 0, 0, 0)

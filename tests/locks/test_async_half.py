@@ -18,7 +18,7 @@ import workloads
 from cluster.polling import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 from tests.locks.conftest import redis_at
-from workloads.base import LockSettings
+from workloads.base import CancelledCallError, LockSettings
 from workloads.foreign import ForeignLock, UnknownOutcomeError
 
 HALF = Path(workloads.__file__).parent / "adapters" / "python"
@@ -114,6 +114,40 @@ def test_tasks_share_one_loop_and_do_not_wait_for_each_other(command: Callable[.
         with ThreadPoolExecutor(2) as tasks:
             leases = list(tasks.map(lambda _: lock.acquire("both", 1_000), range(2)))
         assert sorted(lease is None for lease in leases) == [False, True]
+    finally:
+        lock.close()
+
+
+def test_a_call_that_its_user_cancels_ends_and_the_next_one_is_not_cancelled(lock: ForeignLock) -> None:
+    lock.cancel_after(5)
+    with pytest.raises(CancelledCallError, match="cancelled after 5 ms"):
+        lock.acquire("hangs", 1_000)
+    assert lock.acquire("third_attempt", 1_000) is not None
+
+
+def test_a_call_that_is_over_before_it_would_be_cancelled_is_answered(lock: ForeignLock) -> None:
+    lock.cancel_after(60_000)
+    lease = lock.acquire("third_attempt", 1_000)
+    assert lease is not None
+    lock.cancel_after(60_000)
+    assert lock.release(lease)
+
+
+def test_a_library_that_finishes_although_it_is_cancelled_is_taken_at_its_word(
+    command: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    finishing = """
+        class Finishing(Toy):
+            async def finishes(self, ttl_ms):
+                try:
+                    await never()
+                except asyncio.CancelledError:
+                    return ok(value="v")
+        async def open_adapter(nodes, settings): return Finishing()"""
+    lock = opened(command(finishing), tmp_path / "log")
+    try:
+        lock.cancel_after(5)
+        assert lock.acquire("finishes", 1_000) is not None
     finally:
         lock.close()
 

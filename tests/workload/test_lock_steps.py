@@ -9,7 +9,7 @@ import pytest
 from fencepost.errors import UsageError
 from fencepost.history import LATEST_NS
 from harness.config import RunConfig
-from workloads.base import Lease
+from workloads.base import CancelledCallError, Lease
 from workloads.control import Control
 from workloads.lock_steps import LockSteps
 from workloads.recorder import Recorder
@@ -78,6 +78,56 @@ def test_steps_that_do_not_fit_are_refused_and_not_recorded(tmp_path: Path) -> N
     assert [steps.reenter().f, steps.leave().f, steps.still_held().f, steps.release().f] == [
         "reenter", "leave", "held", "release",
     ]  # fmt: skip
+
+
+class Cancelled(Answering):
+    """Its user gives up each call that may be cancelled."""
+
+    limit_ms: float | None = None
+
+    def cancel_after(self, limit_ms: float) -> None:
+        self.limit_ms = limit_ms
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        self.give_up()
+        return super().acquire(key, ttl_ms)
+
+    def release(self, lease: Lease) -> bool:
+        self.give_up()
+        return super().release(lease)
+
+    def give_up(self) -> None:
+        limit_ms, self.limit_ms = self.limit_ms, None
+        if limit_ms is not None:
+            raise CancelledCallError(f"after {limit_ms:g} ms")
+
+
+def test_after_a_cancelled_acquire_the_client_does_not_hold_and_tries_again_for_the_same_section(
+    tmp_path: Path,
+) -> None:
+    steps = steps_of(Cancelled(Lease("k1", "v")), tmp_path)
+    op = steps.acquire("k1", cancel_after_ms=12)
+    assert (op.outcome, op.cancelled, op.section) == ("info", True, 1)
+    assert "after 12 ms" in str(op.error)
+    with pytest.raises(UsageError, match="is not inside"):
+        steps.release()
+    again = steps.acquire("k1")
+    assert (again.outcome, again.cancelled, again.section) == ("ok", False, 1)
+
+
+def test_after_a_cancelled_release_the_client_no_longer_holds(tmp_path: Path) -> None:
+    steps = steps_of(Cancelled(Lease("k1", "v")), tmp_path)
+    steps.acquire("k1")
+    op = steps.release(cancel_after_ms=12)
+    assert (op.outcome, op.cancelled) == ("info", True)
+    with pytest.raises(UsageError, match="is not inside"):
+        steps.release()
+    assert steps.acquire("k1").section == 2
+
+
+def test_a_call_of_a_lock_that_cannot_be_cancelled_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--cancel: Answering has no cancel_after"):
+        steps_of(Answering(None), tmp_path).acquire("k1", cancel_after_ms=12)
 
 
 class Explaining(Answering):

@@ -26,6 +26,7 @@ from fencepost_adapter import (
     Value,
     call,
     check_opened,
+    info,
     leave,
     leave_after_stdin,
     raised,
@@ -67,7 +68,7 @@ async def _serve(open_adapter: Callable[[Nodes, Settings], Awaitable[AsyncAdapte
         try:
             answer = call(adapter, request)
             if inspect.isawaitable(answer):
-                answer = await answer
+                answer = await _unless_cancelled(answer, request.get("cancel_after_ms"))
         except Exception as error:
             answer = raised(error, request)
         answers.write(answer, request)
@@ -90,6 +91,21 @@ async def _serve(open_adapter: Callable[[Nodes, Settings], Awaitable[AsyncAdapte
         task.add_done_callback(under_way.discard)
     await asyncio.gather(*under_way)
     leave()
+
+
+async def _unless_cancelled(answer: Awaitable[Answer], after_ms: float | None) -> Answer:
+    """The answer, unless the user cancels the call: its task is cancelled, as `asyncio.timeout` does it. A library that
+    finishes all the same is taken at its word."""
+    if after_ms is None:
+        return await answer
+    task = asyncio.ensure_future(answer)
+    timer = asyncio.get_running_loop().call_later(after_ms / 1000, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return {**info(f"cancelled after {after_ms:g} ms"), "cancelled": True}
+    finally:
+        timer.cancel()
 
 
 async def _stdin() -> asyncio.StreamReader:
