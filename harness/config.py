@@ -35,7 +35,7 @@ Seed = Annotated[
         commands=(),
     ),
 ]
-HABITS: Final = ("tasks", "odd-ttl", "kept-data", "shared-prefix", "overstay", "forget", "reopen")
+HABITS: Final = ("tasks", "odd-ttl", "kept-data", "shared-prefix", "overstay", "forget", "cancel", "reopen")
 """How clients may use the lock (`harness.habits`)."""
 NO_HABITS: Final = "none"
 DRAWN_HABITS: Final = "drawn"

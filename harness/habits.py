@@ -17,13 +17,15 @@ from cluster.registry import servers
 from harness.config import DRAWN_HABITS, HABITS, NO_HABITS, RunConfig
 from nemesis.random_draws import below, between, one_of
 from nemesis.spec import names_a_mix
-from workloads.registry import opened_by_client, tasks_can_share
+from workloads.registry import can_be_cancelled, opened_by_client, tasks_can_share
 
 _ODD_TTLS_MS: Final = (700, 1_300, 1_500, 2_300)
 _LEAST_TTLS: Final = 12
 """How many TTLs fit into the load: what a run shows is counted in them."""
 _SOME: Final = 0.03
 """Of the sections: more would leave no time for the others."""
+_CANCELLED: Final = 0.1
+"""Of the acquires and releases. Most are over before they would be cancelled."""
 _LEAST_TIMEOUTS: Final = 4
 """How many times the longest wait for one node fits into a TTL."""
 _FEWEST_TASKS, _MOST_TASKS = 2, 4
@@ -70,6 +72,11 @@ def _forget(rng: Random, config: RunConfig) -> Mapping[str, Any]:
     return {} if cannot else {"forget": 0.5, "overstay": _SOME}
 
 
+def _cancel(rng: Random, config: RunConfig) -> Mapping[str, Any]:
+    """A client cancels some of its calls while they are under way."""
+    return {"cancel": _CANCELLED} if can_be_cancelled(config.lock, config.lock_command) else {}
+
+
 def _reopen(rng: Random, config: RunConfig) -> Mapping[str, Any]:
     """Clients close their lock object every few TTLs and open another one."""
     if config.tasks > 1 or opened_by_client(config.lock, config.lock_command) is None:
@@ -84,6 +91,7 @@ _DRAWS: Final[Mapping[str, Callable[[Random, RunConfig], Mapping[str, Any]]]] = 
     "shared-prefix": _shared_prefix,
     "overstay": _overstay,
     "forget": _forget,
+    "cancel": _cancel,
     "reopen": _reopen,
 }
 """The options that each habit sets; none where the run cannot have it. Half of the seeds have each, whichever others

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from workloads.base import Lease, LockSettings, NodeAddress
+from workloads.base import CancelledCallError, Lease, LockSettings, NodeAddress
 from workloads.connection import pack
 from workloads.locks.redlock import Redlock
 
@@ -70,6 +70,32 @@ class RemembersThatItHolds(Redlock):
     def release(self, lease: Lease) -> bool:
         self._held.pop(lease.key, None)
         return super().release(lease)
+
+
+class HoldsWhatWasCancelled(Redlock):
+    """`cancel`: what a cancelled acquire was granted is kept for the next one, as if it were new."""
+
+    SHARED_BY_TASKS = False
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        super().__init__(nodes, settings)
+        self._limit_ms: float | None = None
+        self._kept: dict[str, Lease] = {}
+
+    def cancel_after(self, limit_ms: float) -> None:
+        self._limit_ms = limit_ms
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        limit_ms, self._limit_ms = self._limit_ms, None
+        if (kept := self._kept.pop(key, None)) is not None:
+            return Lease(key, kept.value, validity_ms=kept.validity_ms)
+        began_ns = time.monotonic_ns()
+        lease = super().acquire(key, ttl_ms)
+        if limit_ms is not None and time.monotonic_ns() - began_ns > limit_ms * 1e6:
+            if lease is not None:
+                self._kept[key] = lease
+            raise CancelledCallError("the user gave up")
+        return lease
 
 
 class FreesWhenItOpens(Redlock):

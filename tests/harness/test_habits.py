@@ -28,6 +28,8 @@ def had(config: RunConfig) -> set[str]:
 def test_every_habit_comes_with_some_seeds_and_not_with_others() -> None:
     shares = {name: sum(name in had(run(seed=seed)) for seed in range(100)) for name in HABITS}
     assert 15 < shares.pop("reopen") < 35, "half of the half that has one task"
+    assert shares.pop("cancel") == 0, "no call of this lock can be cancelled"
+    shares["cancel"] = sum("cancel" in had(run(seed=seed, lock="redis-py-lock-async")) for seed in range(100))
     assert {name: share for name, share in shares.items() if not 30 < share < 70} == {}
 
 
@@ -125,17 +127,19 @@ EVERY = "+".join(HABITS)
 @pytest.mark.parametrize(
     ("lock", "words", "missing"),
     [
-        ("redlock", ["--tasks", "1"], set()),
-        ("redlock", [], {"reopen"}),
-        ("tests.careless_locks:CountsInSeconds", [], {"reopen"}),
-        ("redlock-ng", [], {"tasks", "forget", "reopen"}),
-        ("redlock-reentrant", [], {"forget", "reopen"}),
-        ("redlock", ["--reenter", "1"], {"forget", "reopen"}),
-        ("redlock-renewing", ["--renewal", "100ms"], {"forget", "overstay", "reopen"}),
-        ("redlock", ["--clients", "13"], {"tasks"}),
-        ("no-op", [], {"tasks"}),
-        ("tests.correct_locks:ComesBack", [], {"tasks"}),
-        ("postgres-advisory", ["--tasks", "1"], {"tasks", "forget", "reopen"}),
+        ("redlock", ["--tasks", "1"], {"cancel"}),
+        ("redlock", [], {"cancel", "reopen"}),
+        ("tests.careless_locks:CountsInSeconds", [], {"cancel", "reopen"}),
+        ("tests.correct_locks:GivesUpWaiting", [], {"tasks"}),
+        ("redlock-ng", [], {"cancel", "tasks", "forget", "reopen"}),
+        ("redis-py-lock-async", [], {"tasks", "forget", "reopen"}),
+        ("redlock-reentrant", [], {"cancel", "forget", "reopen"}),
+        ("redlock", ["--reenter", "1"], {"cancel", "forget", "reopen"}),
+        ("redlock-renewing", ["--renewal", "100ms"], {"cancel", "forget", "overstay", "reopen"}),
+        ("redlock", ["--clients", "13"], {"cancel", "tasks"}),
+        ("no-op", [], {"cancel", "tasks"}),
+        ("tests.correct_locks:ComesBack", [], {"cancel", "tasks"}),
+        ("postgres-advisory", ["--tasks", "1"], {"cancel", "tasks", "forget", "reopen"}),
     ],
 )
 def test_what_a_lock_or_the_load_cannot_do_is_not_had(lock: str, words: list[str], missing: set[str]) -> None:
