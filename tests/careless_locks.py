@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from workloads.base import CancelledCallError, Lease, LockSettings, NodeAddress
-from workloads.connection import pack
+from tests.correct_locks import GivesUpWaiting
+from workloads.base import Lease, LockSettings, NodeAddress
+from workloads.connection import Reply, pack
 from workloads.locks.redlock import Redlock
 
 FREE_ALL_THAT_BEGINS_SO = b"""\
@@ -72,30 +73,17 @@ class RemembersThatItHolds(Redlock):
         return super().release(lease)
 
 
-class HoldsWhatWasCancelled(Redlock):
-    """`cancel`: what a cancelled acquire was granted is kept for the next one, as if it were new."""
-
-    SHARED_BY_TASKS = False
+class HearsWhatWasCancelled(GivesUpWaiting):
+    """`cancel`: the replies to a cancelled request stay unread, and are taken for those to the next one."""
 
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         super().__init__(nodes, settings)
-        self._limit_ms: float | None = None
-        self._kept: dict[str, Lease] = {}
+        self._unread: list[list[Reply]] = []
 
-    def cancel_after(self, limit_ms: float) -> None:
-        self._limit_ms = limit_ms
-
-    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
-        limit_ms, self._limit_ms = self._limit_ms, None
-        if (kept := self._kept.pop(key, None)) is not None:
-            return Lease(key, kept.value, validity_ms=kept.validity_ms)
-        began_ns = time.monotonic_ns()
-        lease = super().acquire(key, ttl_ms)
-        if limit_ms is not None and time.monotonic_ns() - began_ns > limit_ms * 1e6:
-            if lease is not None:
-                self._kept[key] = lease
-            raise CancelledCallError("the user gave up")
-        return lease
+    def heard(self, replies: list[Reply]) -> list[Reply]:
+        self._unread.append(replies)
+        self.give_up_if_due()
+        return self._unread.pop(0)
 
 
 class FreesWhenItOpens(Redlock):

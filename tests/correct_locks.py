@@ -80,17 +80,18 @@ class GivesUpWaiting(Redlock):
         finally:
             self._until_ns = None
 
-    def _ask(self, request: bytes) -> list[Reply]:
-        replies = super()._ask(request)
-        self._give_up_if_due()
+    def heard(self, replies: list[Reply]) -> list[Reply]:
+        """What is taken for the answer of the nodes to the last request."""
+        self.give_up_if_due()
         return replies
+
+    def _ask(self, request: bytes) -> list[Reply]:
+        return self.heard(super()._ask(request))
 
     def ask_to_release(self, request: bytes, patient: bool) -> list[Reply]:
-        replies = super().ask_to_release(request, patient)
-        self._give_up_if_due()
-        return replies
+        return self.heard(super().ask_to_release(request, patient))
 
-    def _give_up_if_due(self) -> None:
+    def give_up_if_due(self) -> None:
         if self._until_ns is not None and time.monotonic_ns() > self._until_ns:
             raise CancelledCallError("the user gave up")
 

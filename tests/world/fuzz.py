@@ -64,7 +64,7 @@ def draw(seed: int) -> Drawn:
     ttl_ms, nodes, clients = rng.choice(_TTLS_MS), rng.choice((3, 5, 5)), rng.randint(2, 6)
     persistence = rng.choice(("none", "none", "aof-always"))
     words = [*LOCKS[name], "--seed", str(seed), "--ttl", f"{ttl_ms}ms", "--nodes", str(nodes), "--nemesis", "standard"]
-    words += ["--clients", str(clients), "--duration", f"{13 * ttl_ms}ms", "--recovery", "2s"]
+    words += ["--tasks", "1", "--clients", str(clients), "--duration", f"{13 * ttl_ms}ms", "--recovery", "2s"]
     return Drawn(name, parse_run([*words, "--persistence", persistence]))
 
 

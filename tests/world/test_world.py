@@ -15,7 +15,10 @@ from tests.judge import histories
 from tests.world import fuzz, shrink
 from tests.world.play import Play, Played, lock_of
 
-BRIEF = ("--ttl", "300ms", "--clients", "3", "--recovery", "1s", "--duration", "3s", "--nemesis", "standard")
+BRIEF = (
+    *("--ttl", "300ms", "--clients", "3", "--tasks", "1"),
+    *("--recovery", "1s", "--duration", "3s", "--nemesis", "standard"),
+)
 
 
 def play(lock: str, seed: int, *words: str) -> Played:
@@ -74,6 +77,17 @@ def test_a_broken_lock_is_found(lock: str, kind: str) -> None:
         if found[kind]:
             return
     pytest.fail(f"not found: {dict(found)}")
+
+
+def test_a_lock_that_hears_the_reply_of_a_cancelled_call_is_found_only_if_calls_are_cancelled() -> None:
+    def blamed(lock: str, habits: str) -> set[str]:
+        history = play(lock, 2, "--duration", "6s", "--habits", habits)
+        assert any(op.cancelled for ops in history.ops.values() for op in ops) == (habits == "cancel")
+        return {each.kind for each in judge(history.recorded()).findings if each.blame == "lock"}
+
+    assert "overlap" in blamed("tests.careless_locks:HearsWhatWasCancelled", "cancel")
+    assert blamed("tests.careless_locks:HearsWhatWasCancelled", "none") == set()
+    assert blamed("tests.correct_locks:GivesUpWaiting", "cancel") == set()
 
 
 def test_a_history_as_literal_python_is_judged_as_the_run_was() -> None:
