@@ -227,7 +227,8 @@ class _Health:
     def __init__(self, run: Recorded) -> None:
         self._faults = longest_windows(run.faults)
         self._waits = run.kept_waiting
-        self._ended_ns = [(end.client, end.at_ns) for end in run.ends] + _cancelled_ns(run)
+        # Like a client that ends, a call that is cancelled need not have sent what frees its key.
+        self._ended_ns = [(end.client, end.at_ns) for end in run.ends] + run.cancelled
 
     def can_reach(self, client: str | None, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether everything that the client, or any client if it is not known, sent to the node in this time must
@@ -242,13 +243,6 @@ class _Health:
             or any(since <= to_ns and until >= from_ns for who in mine for since, until in self._waits.get(who, ()))
             or any(client in (None, who) and from_ns <= at_ns <= to_ns for who, at_ns in self._ended_ns)
         )
-
-
-def _cancelled_ns(run: Recorded) -> list[tuple[str, int]]:
-    """Which user cancelled a call, and when: such a call need not have sent what frees its key."""
-    if "cancelled" not in run.ops:
-        return []
-    return list(rows_of(run.ops[run.ops["cancelled"].to_numpy(bool)], "client", "complete_ns"))
 
 
 def _stops(event: FaultEvent, client: str | None, node: str) -> bool:
