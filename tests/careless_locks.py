@@ -9,6 +9,7 @@ from tests.correct_locks import GivesUpWaiting
 from workloads.base import Lease, LockSettings, NodeAddress
 from workloads.connection import Reply, pack
 from workloads.locks.redlock import Redlock
+from workloads.queue_lock import QueueLock
 
 FREE_ALL_THAT_BEGINS_SO = b"""\
 if redis.call("get",KEYS[1]) ~= ARGV[1] then return 0 end
@@ -84,6 +85,23 @@ class HearsWhatWasCancelled(GivesUpWaiting):
         self._unread.append(replies)
         self.give_up_if_due()
         return self._unread.pop(0)
+
+
+class StaysInLine(GivesUpWaiting, QueueLock):
+    """`cancel`: a call that is cancelled leaves its place in the queue, which stays there for ten TTLs."""
+
+
+class ExpiresInASecondRequest(GivesUpWaiting):
+    """`cancel`: the keys have no time to live before the second request, which is not sent any more."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("SET", key, value, "NX")
+
+    def try_once(self, key: str, ttl_ms: int) -> Lease | None:
+        lease = super().try_once(key, ttl_ms)
+        if lease is not None:
+            self._ask(self.extend_request(key, lease.value, ttl_ms))
+        return lease
 
 
 class FreesWhenItOpens(Redlock):

@@ -7,11 +7,13 @@ other workloads are the shipped locks with other options.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Final
 
 from workloads.base import CancelledCallError, Lease, LockSettings, NodeAddress
+from workloads.blocking_locks import WakesByMessage
 from workloads.connection import Reply, pack
 from workloads.locks.redlock import Redlock
 
@@ -57,7 +59,8 @@ class SlowButRight(Redlock):
 
 
 class GivesUpWaiting(Redlock):
-    """A call that its user cancels ends between two rounds or after a request, and leaves its keys to their TTL."""
+    """A call that its user cancels ends at once: before a request, while the replies are awaited, or between two
+    rounds. It leaves its keys to their TTL."""
 
     SHARED_BY_TASKS = False
 
@@ -86,14 +89,57 @@ class GivesUpWaiting(Redlock):
         return replies
 
     def _ask(self, request: bytes) -> list[Reply]:
-        return self.heard(super()._ask(request))
+        return self._until_cancelled(lambda: super(GivesUpWaiting, self)._ask(request))
 
     def ask_to_release(self, request: bytes, patient: bool) -> list[Reply]:
-        return self.heard(super().ask_to_release(request, patient))
+        return self._until_cancelled(lambda: super(GivesUpWaiting, self).ask_to_release(request, patient))
+
+    def _until_cancelled(self, ask: Callable[[], list[Reply]]) -> list[Reply]:
+        self.give_up_if_due()
+        usual_ms = self._pool.timeout_ms
+        self._pool.timeout_ms = min(usual_ms, self.left_ms())
+        try:
+            return self.heard(ask())
+        finally:
+            self._pool.timeout_ms = usual_ms
+
+    def left_ms(self) -> float:
+        """Until the call is cancelled."""
+        return inf if self._until_ns is None else (self._until_ns - time.monotonic_ns()) / 1e6
 
     def give_up_if_due(self) -> None:
-        if self._until_ns is not None and time.monotonic_ns() > self._until_ns:
+        if self.left_ms() <= 0:
             raise CancelledCallError("the user gave up")
+
+
+class GivesUpTidily(GivesUpWaiting):
+    """The same, but it takes back what it has asked for, and waits for no answer."""
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        super().__init__(nodes, settings)
+        self._asked = ""
+
+    def unique_value(self) -> str:
+        self._asked = super().unique_value()
+        return self._asked
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        try:
+            return super().acquire(key, ttl_ms)
+        except CancelledCallError:
+            self._pool.timeout_ms, usual_ms = 0, self._pool.timeout_ms
+            self.undo(key, self._asked)
+            self._pool.timeout_ms = usual_ms
+            raise
+
+
+class GivesUpSleeping(GivesUpWaiting, WakesByMessage):
+    """A call that sleeps until the lock is free can be cancelled too."""
+
+    def sleep(self, key: str, left_ms: float) -> None:
+        self.give_up_if_due()
+        super().sleep(key, min(left_ms, self.left_ms()))
+        self.give_up_if_due()
 
 
 class TellsNoTime(Redlock):
@@ -261,6 +307,8 @@ CORRECT: Final[dict[str, tuple[str, ...]]] = {
     "slow but right": ("--lock", "tests.correct_locks:SlowButRight"),
     "tells no time": ("--lock", "tests.correct_locks:TellsNoTime"),
     "gives up": ("--lock", "tests.correct_locks:GivesUpWaiting", "--cancel", "0.3"),
+    "gives up tidily": ("--lock", "tests.correct_locks:GivesUpTidily", "--cancel", "0.3"),
+    "gives up sleeping": ("--lock", "tests.correct_locks:GivesUpSleeping", "--cancel", "0.3", "--wait", "5s"),
     "comes back": ("--lock", "tests.correct_locks:ComesBack"),
     "comes back by its name": ("--lock", "tests.correct_locks:ComesBackByItsName"),
     "keeps its expiry": ("--lock", "tests.correct_locks:KeepsItsExpiry"),

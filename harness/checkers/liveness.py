@@ -20,7 +20,7 @@ from harness.explain.causes import KEEP_CLIENTS_OUT
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures, Row, Tile
 from harness.history.chunks import parts
-from harness.history.fault_windows import last_ends, majority_windows
+from harness.history.fault_windows import between, last_ends, majority_windows
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Blame, Finding
 
@@ -203,7 +203,9 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
     ttl_ms = run.config.ttl_ms if run.is_open_ended else run.lease_ms
     names = run.config.user_names, run.nodes
     reachable = majority_windows(*names, run.faults, run.ends, free_ns, stop_ns, group=run.group)
-    given_ms = max((until - since for since, until in reachable), default=0) / 1e6
+    left = [(call.since_ns, call.gone_ns) for call in run.cancelled]
+    free = [time for since, until in reachable for time in between(left, since, until)]
+    given_ms = max((until - since for since, until in free), default=0) / 1e6
     if given_ms < _TTLS_TO_RECOVER * ttl_ms or not _any_client_tried(run, free_ns):
         return ()
     text = (

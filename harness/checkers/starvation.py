@@ -165,11 +165,12 @@ def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
 
 def _taken(run: Recorded, key: str, deaf: Iterable[tuple[int, int]]) -> tuple[Ints, list[tuple[int, int]]]:
     """When sections of the key began, and when a client was inside or may have held the lock, or took the keys without
-    knowing."""
+    knowing, or had cancelled a call that may have left some."""
     own = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
     start = own["start_ns"].to_numpy(np.int64)
     until = np.minimum(own["end_ns"].to_numpy(np.int64), own["deadline_max_ns"].to_numpy(np.int64))
     busy = [*zip(start.tolist(), np.maximum(until, start).tolist(), strict=True), *deaf]
+    busy += [(call.since_ns, call.gone_ns) for call in run.cancelled if call.key == key]
     return start, merged(busy, 0, FOREVER_NS)
 
 

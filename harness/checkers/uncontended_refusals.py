@@ -3,10 +3,9 @@
 A refused try is no finding while another client is inside or trying, or while a key of a former holder may still be
 there. But consider a client that tries alone, that certainly could reach as many nodes as the lock needs (a majority
 with which it was seen to be granted), and around which nothing has changed for a whole TTL (no fault, no client that
-ended, no call that its user cancelled). With a correct lock it
-finds no key: what was set before the last change has expired, and what was set after it was released on all nodes in
-reach. If it is still refused, again and again for half a TTL, then keys without an owner were left behind, or keys that
-do not expire in time.
+ended, no call that its user cancelled). With a correct lock it finds no key: what was set before the last change has
+expired, and what was set after it was released on all nodes in reach. If it is still refused, again and again for half
+a TTL, then keys without an owner were left behind, or keys that do not expire in time.
 
 The lock is blamed only if that is on record: the witness saw the keys on so many nodes that no majority was free.
 Otherwise the requests may not have arrived (a proxy that stands still answers
@@ -184,7 +183,7 @@ def _calm(run: Recorded, rows: Ints) -> Bools:
         inside = granted[(invoke[granted] >= since) & (complete[granted] <= until)]
         named = {config.user_names[code] for code in np.unique(client[inside]) if code >= 0}
         enough |= {missing[name] for name in named & missing.keys()}
-    changes = {end.at_ns for end in run.ends} | {at_ns for _, at_ns in run.cancelled}
+    changes = {end.at_ns for end in run.ends} | {call.at_ns for call in run.cancelled}
     for began, done, missing in stretches:
         able = [
             place

@@ -228,7 +228,8 @@ class _Health:
         self._faults = longest_windows(run.faults)
         self._waits = run.kept_waiting
         # Like a client that ends, a call that is cancelled need not have sent what frees its key.
-        self._ended_ns = [(end.client, end.at_ns) for end in run.ends] + run.cancelled
+        self._ended_ns = [(end.client, end.at_ns) for end in run.ends]
+        self._ended_ns += [(call.client, call.at_ns) for call in run.cancelled]
 
     def can_reach(self, client: str | None, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether everything that the client, or any client if it is not known, sent to the node in this time must

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from harness.history.cancelled_calls import CancelledCall, cancelled_calls
 from harness.history.groups import Groups, codes_of
 from harness.history.key_owners import Owners, find_owners
 from harness.history.ledger import Ledger
@@ -33,6 +34,11 @@ class Recorded(RunTables):
         record."""
         wire = None if self.watched is None else self.wire()
         return None if wire is None else Ledger.of(self, self.key_events(), wire)
+
+    @cached_property
+    def cancelled(self) -> tuple[CancelledCall, ...]:
+        """The calls that users cancelled, and that may have left something on the nodes."""
+        return cancelled_calls(self)
 
     @cached_property
     def backing(self) -> Backing | None:

@@ -132,14 +132,6 @@ class RunTables:
         return float(np.fmax.reduce(granted, initial=self.config.ttl_ms))
 
     @cached_property
-    def cancelled(self) -> list[tuple[str, int]]:
-        """Which user cancelled a call, and when. From then on the keys of that call may be there, for a TTL at most."""
-        if "cancelled" not in self.ops:  # recorded before calls could be cancelled
-            return []
-        ops = self.ops[self.ops["cancelled"].to_numpy(np.bool_)]
-        return list(zip(ops["client"].astype(str), ops["complete_ns"].astype(int).tolist(), strict=True))
-
-    @cached_property
     def permits(self) -> int:
         """How many clients may be inside one key at once: 1, unless the workload counts."""
         counts = "capacity" in find_workload(self.config.workload).checkers

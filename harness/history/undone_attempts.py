@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from harness.history.fault_windows import longest_windows
+from harness.history.key_owners import process_of
 from harness.history.node_requests import NodeRequests, Request
+from harness.history.sent_after import SLACK_NS
 
 if TYPE_CHECKING:
     from harness.history.ledger import Change, Ledger
@@ -45,9 +47,7 @@ def attempts_never_undone(run: Recorded, ledger: Ledger) -> Iterator[Change]:
         end = ledger.end_of_event(change["event"])
         if end is None or rows["what"].iloc[end] != "expired" or not rows["is_seen"].iloc[end]:
             continue
-        if not _may_have_been_refused(run, sent, change) and _was_not_undone(
-            sent, change, int(rows["at_ns"].iloc[end])
-        ):
+        if not _may_be_excused(run, sent, change) and _was_not_undone(sent, change, int(rows["at_ns"].iloc[end])):
             yield change
 
 
@@ -61,18 +61,22 @@ def _takes_back(rows: Any, refused: Any) -> bool:
     return bool((is_own & unanswered).any())
 
 
-def _may_have_been_refused(run: Recorded, sent: NodeRequests, change: Change) -> bool:
-    """Whether a fault that began when the attempt was under way can have kept a later request from coming to the
-    proxy. One that was in force before took what the attempt sent, or let it pass when it was sent again. (Another try
-    of the same call tells nothing: what should have undone this one may have been refused before.)"""
-    sent_ns, complete_ns = change["from_client_ns"], change["complete_ns"]
-    first, *later = sent.between(change["client"], change["node"], sent_ns, complete_ns)
+def _may_be_excused(run: Recorded, sent: NodeRequests, change: Change) -> bool:
+    """Whether a fault that began when the attempt was under way can have kept a later request from coming to the proxy,
+    or whether the attempt may be that of a call which the user had cancelled just before. A fault that was in force
+    before took what the attempt sent, or let it pass when it was sent again. (Another try of the same call tells
+    nothing: what should have undone this one may have been refused before.)"""
+    client, sent_ns, complete_ns = change["client"], change["from_client_ns"], change["complete_ns"]
+    own = (call for call in run.cancelled if process_of(call.client) == client)
+    if any(call.since_ns <= sent_ns <= call.at_ns + SLACK_NS for call in own):
+        return True
+    first, *later = sent.between(client, change["node"], sent_ns, complete_ns)
     again = (one.from_client_ns for one in later if one.words == first.words and one.reply is not None)
     passed_ns = max(again, default=sent_ns)
     return any(
         since <= complete_ns and until >= sent_ns and event.done_ns > passed_ns
         for event, since, until in longest_windows(run.faults)
-        if (change["client"], change["node"]) in event.cut_links
+        if (client, change["node"]) in event.cut_links
         or (event.took_nodes_down and change["node"] in event.nodes)
     )
 

@@ -75,8 +75,9 @@ def _of_cut_off(run: Recorded, links: Links, end: ClientEnd, stop_ns: int) -> tu
 
 def in_the_way(run: Recorded, wait: Wait, others: list[Wait]) -> list[tuple[int, int]]:
     """When a fault may have been in force on one of the lock's nodes, on the client or its links, or on another client
-    that waited for the same key: whose turn it is, a fair lock may wait for."""
-    found = []
+    that waited for the same key: whose turn it is, a fair lock may wait for. And when there may have been something
+    that a cancelled call for the key had left."""
+    found = [(call.since_ns, call.gone_ns) for call in run.cancelled if call.key == wait.key]
     rivals = [other for other in others if other.key == wait.key and other.client != wait.client]
     for event, began, done in longest_windows(run.faults):
         hit = event.hit_clients
