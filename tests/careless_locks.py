@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
-from tests.correct_locks import GivesUpWaiting
-from workloads.base import Lease, LockSettings, NodeAddress
+import redis.asyncio
+
+from tests.correct_locks import GivesUpWaiting, WaitsInLine
+from workloads.base import CancelledCallError, Lease, LockSettings, NodeAddress
 from workloads.connection import Reply, pack
-from workloads.locks.redlock import Redlock
-from workloads.queue_lock import QueueLock
+from workloads.locks.redlock import RELEASE_SCRIPT, Redlock
+
+T = TypeVar("T")
 
 FREE_ALL_THAT_BEGINS_SO = b"""\
 if redis.call("get",KEYS[1]) ~= ARGV[1] then return 0 end
@@ -87,10 +93,6 @@ class HearsWhatWasCancelled(GivesUpWaiting):
         return self._unread.pop(0)
 
 
-class StaysInLine(GivesUpWaiting, QueueLock):
-    """`cancel`: a call that is cancelled leaves its place in the queue, which stays there for ten TTLs."""
-
-
 class ExpiresInASecondRequest(GivesUpWaiting):
     """`cancel`: the keys have no time to live before the second request, which is not sent any more."""
 
@@ -102,6 +104,67 @@ class ExpiresInASecondRequest(GivesUpWaiting):
         if lease is not None:
             self._ask(self.extend_request(key, lease.value, ttl_ms))
         return lease
+
+
+class KeepsItsPlace(WaitsInLine):
+    """`cancel`: a place in the queue is kept for as long as its client asks for anything, so a cancelled acquire bars
+    the others while its client runs."""
+
+    def kept_by(self, place: str) -> str:
+        return self.name
+
+
+class LeavesItsKey:
+    """`cancel`: a lock for asyncio that sets its key and its time to live one after the other. A task that is cancelled
+    in between leaves a key that never expires."""
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        host, port, password = nodes[0].host, nodes[0].port, nodes[0].password
+        timeout_s = settings.node_timeout_ms / 1e3
+        self._settings = settings
+        self._loop = asyncio.new_event_loop()
+        self._client = redis.asyncio.Redis(host=host, port=port, password=password, socket_timeout=timeout_s)
+        self._limit_s: float | None = None
+
+    def cancel_after(self, limit_ms: float) -> None:
+        self._limit_s = limit_ms / 1e3
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        return self._run(self._acquire(key, os.urandom(20).hex(), ttl_ms))
+
+    def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
+        return None
+
+    def release(self, lease: Lease) -> bool:
+        return self._run(self._release(lease))
+
+    async def _acquire(self, key: str, value: str, ttl_ms: int) -> Lease | None:
+        until_ns = time.monotonic_ns() + int(self._settings.wait_ms * 1e6)
+        while True:
+            asked_ns = time.monotonic_ns()
+            if await self._client.set(key, value, nx=True):
+                await self._client.pexpire(key, ttl_ms)
+                return Lease(key, value, deadline_ns=asked_ns + int(ttl_ms * 0.99e6))
+            if time.monotonic_ns() > until_ns:
+                return None
+            await asyncio.sleep(self._settings.rng.uniform(0, self._settings.retry_delay_ms) / 1e3)
+
+    async def _release(self, lease: Lease) -> bool:
+        return bool(await self._client.eval(RELEASE_SCRIPT.decode(), 1, lease.key, lease.value))
+
+    def _run(self, call: Coroutine[Any, Any, T]) -> T:
+        limit_s, self._limit_s = self._limit_s, None
+        try:
+            return self._loop.run_until_complete(asyncio.wait_for(call, limit_s))
+        except TimeoutError:
+            raise CancelledCallError("cancelled") from None
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self._client.aclose())
+        self._loop.close()
+
+    def describe(self) -> dict[str, object]:
+        return {"wait_ms": self._settings.wait_ms}
 
 
 class FreesWhenItOpens(Redlock):

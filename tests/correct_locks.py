@@ -16,6 +16,7 @@ from workloads.base import CancelledCallError, Lease, LockSettings, NodeAddress
 from workloads.blocking_locks import WakesByMessage
 from workloads.connection import Reply, pack
 from workloads.locks.redlock import Redlock
+from workloads.locks.set_nx_px import SetNxPx
 
 COMPARE_AND_SET = b"""\
 if redis.call("get",KEYS[1]) == ARGV[1] then
@@ -140,6 +141,62 @@ class GivesUpSleeping(GivesUpWaiting, WakesByMessage):
         self.give_up_if_due()
         super().sleep(key, min(left_ms, self.left_ms()))
         self.give_up_if_due()
+
+
+WAIT_IN_LINE = b"""\
+local now = redis.call("time")
+local at = now[1] * 1000 + math.floor(now[2] / 1000)
+redis.call("zadd",KEYS[3],at,ARGV[3])
+if not redis.call("lpos",KEYS[2],ARGV[1]) then redis.call("rpush",KEYS[2],ARGV[1]) end
+local first = redis.call("lindex",KEYS[2],0)
+local seen = redis.call("zscore",KEYS[3],string.sub(first,1,#ARGV[3]))
+if not seen or tonumber(seen) < at - tonumber(ARGV[2]) then
+    redis.call("lpop",KEYS[2])
+    return false
+end
+if first ~= ARGV[1] then return false end
+if not redis.call("set",KEYS[1],ARGV[1],"nx","px",ARGV[2]) then return false end
+redis.call("lpop",KEYS[2])
+return redis.status_reply("OK")"""
+
+
+class WaitsInLine(GivesUpWaiting, SetNxPx):
+    """Clients wait in a queue on one node. A place is lost when its call has not asked again for a TTL, so a call that
+    its user cancels leaves its place to that."""
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        super().__init__(nodes, settings)
+        self.name = super().unique_value()[:20]
+        self._place = ""
+
+    def unique_value(self) -> str:
+        return self._place
+
+    def kept_by(self, place: str) -> str:
+        """What keeps a place: all that begins so."""
+        return place
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        names = (key, f"{key}:queue", f"{key}:seen")
+        return pack("EVAL", WAIT_IN_LINE, 3, *names, value, ttl_ms, self.kept_by(value))
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        self._place = self.name + super().unique_value()[:20]
+        return super().acquire(key, ttl_ms)
+
+
+class GivesUpItsPlace(WaitsInLine):
+    """The same, but a cancelled call takes its place back, and waits for no answer."""
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        try:
+            return super().acquire(key, ttl_ms)
+        except CancelledCallError:
+            self._pool.timeout_ms, usual_ms = 0, self._pool.timeout_ms
+            self._pool.ask(pack("LREM", f"{key}:queue", 0, self._place))
+            self.undo(key, self._place)
+            self._pool.timeout_ms = usual_ms
+            raise
 
 
 class TellsNoTime(Redlock):
@@ -309,6 +366,8 @@ CORRECT: Final[dict[str, tuple[str, ...]]] = {
     "gives up": ("--lock", "tests.correct_locks:GivesUpWaiting", "--cancel", "0.3"),
     "gives up tidily": ("--lock", "tests.correct_locks:GivesUpTidily", "--cancel", "0.3"),
     "gives up sleeping": ("--lock", "tests.correct_locks:GivesUpSleeping", "--cancel", "0.3", "--wait", "5s"),
+    "waits in line": ("--lock", "tests.correct_locks:WaitsInLine", "--cancel", "0.3", "--wait", "5s"),
+    "gives up its place": ("--lock", "tests.correct_locks:GivesUpItsPlace", "--cancel", "0.3", "--wait", "5s"),
     "comes back": ("--lock", "tests.correct_locks:ComesBack"),
     "comes back by its name": ("--lock", "tests.correct_locks:ComesBackByItsName"),
     "keeps its expiry": ("--lock", "tests.correct_locks:KeepsItsExpiry"),

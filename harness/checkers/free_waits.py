@@ -14,9 +14,11 @@ and one second more (`PATIENCE`):
 The last lease had run out by then, whatever happened before: a holder that died, a wake-up that a fault swallowed.
 
 A client that did ask, had answers, and was not let in although all the rest was so for `TIMES` as long, has waited in
-vain, too. So it has after as long as a gap without a grant takes (`harness.checkers.starvation.least_gap_ms`) if a
-client that is gone had left an entry in the lock's state (`harness.history.dead_entries`): a lock may wait for another
-client's turn, but no longer than a few leases for one that never asks again. Attempts that set the key and undo it take
+vain, too. So it has after as long as a gap without a grant takes (`harness.checkers.starvation.least_gap_ms`) if there
+was an entry in the lock's state for which no client comes (`harness.history.dead_entries`): a lock may wait for another
+client's turn, but no longer than a few leases for one that is gone, or whose user had cancelled the call. In the second
+case that client ran and had answers from the nodes all that time, no fault was in force on it, and what the call may
+leave had been there for its TTL before: it could have taken its entry out. Attempts that set the key and undo it take
 it for that time.
 
 A client that had subscribed to a channel is not bound to whole seconds. If it then said and heard nothing for the
@@ -43,7 +45,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.dead_entries import Entry, dead_entries
-from harness.history.fault_windows import between
+from harness.history.fault_windows import between, longest_windows
 from harness.history.free_times import free_times, names_of
 from harness.history.key_owners import process_of
 from harness.history.ledger import ENDINGS, Change, Ledger
@@ -81,8 +83,8 @@ class Figures(KeyFigures, frozen=True):
 
 class _Vain(NamedTuple):
     """A time in which a client waited beside a free lock. `answers`: how many of its requests were answered then; 0 if
-    it sent none. `freed`: the change that freed the key last, if it is on record. `entry`: that of a client that was
-    gone, which was there all the time. `silent_ns`: for how long the client had said and heard nothing in all, if that
+    it sent none. `freed`: the change that freed the key last, if it is on record. `entry`: for which no client came,
+    and which was there all the time. `silent_ns`: for how long the client had said and heard nothing in all, if that
     is why it has waited in vain."""
 
     wait: Wait
@@ -132,7 +134,7 @@ def _vain(run: Recorded, ledger: Ledger, links: Links) -> list[_Vain]:
         free = free_times(run, names[wait.key], wait.key, wait.since_ns, wait.until_ns)
         way = in_the_way(run, wait, waits)
         calm = [stretch for since, until in free for stretch in between(way, since, until)]
-        found = [one for since, until in calm for one in _in_vain(run, wait, client, since, until, dead[wait.key])]
+        found = [one for since, until in calm for one in _in_vain(run, wait, links, since, until, dead[wait.key])]
         slept = [] if found else list(_overslept(run, wait, calm, asleep))
         if found or slept:
             longest = max(found or slept, key=lambda one: one.length_ns)
@@ -157,21 +159,32 @@ def _overslept(
 
 
 def _in_vain(
-    run: Recorded, wait: Wait, client: Activity, since_ns: int, until_ns: int, left: Sequence[Entry]
+    run: Recorded, wait: Wait, links: Links, since_ns: int, until_ns: int, left: Sequence[Entry]
 ) -> Iterator[_Vain]:
     """Of a time in which the key was free and nothing was in the way: the parts in which the client said nothing, or
     all of it if it did, and was answered."""
-    patience = patience_ns(run)
+    patience, client = patience_ns(run), links.of(wait.client)
     if until_ns - since_ns < patience:
         return
     for began, done in silences(run, wait, client, since_ns, until_ns, patience):
         yield _Vain(wait, began, done)
     answers, ran = client.answered(since_ns, until_ns), ran_ns(run, wait.client, since_ns, until_ns)
-    there = (one for one in left if one.died_ns <= since_ns and one.until_ns >= until_ns)
-    entry = min(there, key=lambda one: one.at_ns, default=None)
+    there = (one for one in left if one.dead_ns <= since_ns and one.until_ns >= until_ns)
+    dead = (one for one in there if one.died_ns <= since_ns or _could_undo(run, links, one.client, since_ns, until_ns))
+    entry = min(dead, key=lambda one: one.at_ns, default=None)
     least = TIMES * patience if entry is None else max(patience, round(least_gap_ms(run) * 1e6))
     if answers >= LEAST_ANSWERS and ran >= least:
         yield _Vain(wait, since_ns, until_ns, answers, entry=entry)
+
+
+def _could_undo(run: Recorded, links: Links, client: str, since_ns: int, until_ns: int) -> bool:
+    """Whether the client process was at work in this time, the nodes answered it, and no fault was in force on it."""
+    for event, began, done in longest_windows(run.faults):
+        if began < until_ns and done > since_ns and client in map(process_of, event.hit_clients):
+            return False
+    if any(process_of(end.client) == client and since_ns < end.at_ns < until_ns for end in run.ends):
+        return False
+    return links.of(client).answered(since_ns, until_ns) >= LEAST_ANSWERS
 
 
 def silences(
@@ -244,16 +257,20 @@ def _example(run: Recorded, one: _Vain) -> dict[str, object]:
     if one.silent_ns:
         example["silent_ms"] = one.silent_ns / 1e6
     if one.entry is not None:
-        names = ("client", "node", "key", "did")
-        example["entry"] = {name: getattr(one.entry, name) for name in names} | {
-            "at_ms": run.at_ms(one.entry.at_ns),
-            "died_ms": run.at_ms(one.entry.died_ns),
-        }
+        example["entry"] = _entry(run, one.entry, one.since_ns)
     if one.freed is None:
         return example
     how, by = one.freed["what"], one.freed["task"] or one.freed["client"]
     freed = {"freed": str(how), "freed_ms": run.at_ms(one.freed["at_ns"])}
     return example | freed | ({"freed_by": str(by)} if how == "deleted" and by else {})
+
+
+def _entry(run: Recorded, entry: Entry, since_ns: int) -> dict[str, object]:
+    found = {name: getattr(entry, name) for name in ("client", "node", "key", "did")}
+    found["at_ms"] = run.at_ms(entry.at_ns)
+    if entry.cancelled is None or entry.died_ns <= since_ns:
+        return found | {"died_ms": run.at_ms(entry.died_ns)}
+    return found | {"cancelled_ms": run.at_ms(entry.cancelled.at_ns)}
 
 
 def _listened(run: Recorded, one: _Vain) -> dict[str, object]:
@@ -298,11 +315,14 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         did += f"; it had been silent for {lasting(float(example['silent_ms']) * 1e6)}"
     if (entry := example.get("entry")) is not None:
         of, where, put, node = (printable(str(entry[name])) for name in ("client", "key", "did", "node"))
+        is_cancelled = "cancelled_ms" in entry
+        ended_ms = float(entry["cancelled_ms" if is_cancelled else "died_ms"])
+        ended = "its user had cancelled that acquire by" if is_cancelled else "was gone by"
         did += (
-            f": {of} had put an entry into {where} on {node} at {float(entry['at_ms']):+,.1f} ms ({put}), was gone by "
-            f"{float(entry['died_ms']):+,.1f} ms, and no request took that entry out"
+            f": {of} had put an entry into {where} on {node} at {float(entry['at_ms']):+,.1f} ms ({put}), {ended} "
+            f"{ended_ms:+,.1f} ms, and no request took that entry out"
         )
-        cause = "dead entry"
+        cause = "cancelled entry" if is_cancelled else "dead entry"
     return Told(
         f"{client} was waiting for {key}. From {float(example['at_ms']):+,.1f} ms on, for {lasting(for_ns)}, the key "
         f"was free{freed} and no fault was in the way; meanwhile {client} {did}.",

@@ -36,6 +36,7 @@ Cause = Literal[
     "not notified",
     "not let in",
     "dead entry",
+    "cancelled entry",
     "ended session",
     "failover",
     "unknown",
@@ -68,13 +69,14 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "not notified": "the lock was free and nothing notified the client that waited",
     "not let in": "a client asked for a free lock and did not get it",
     "dead entry": "the lock waited for a client that was gone",
+    "cancelled entry": "the lock waited for a call that its user had cancelled",
     "ended session": "the session that held it had ended",
     "failover": "a failover lost the lock",
     "unknown": "the record does not show it",
 }
 KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
     *("prolonged", "set again", "stayed", "denied", "not undone", "never given back", "no expiry", "overlong"),
-    *("not woken", "not notified", "not let in", "dead entry", "rejected"),
+    *("not woken", "not notified", "not let in", "dead entry", "cancelled entry", "rejected"),
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {

@@ -1,20 +1,22 @@
-"""Entries that a client put into the lock's state, and that stayed there when the client was gone: a place in a queue,
-a member of a set.
+"""Entries that a client put into the lock's state, and for which no client would come any more: a place in a queue, a
+member of a set. The client was gone, or its user had cancelled the acquire that had put the entry there.
 
 The witness does not read what such a key holds, so entries are followed by the commands that changed it. A command that
-adds, adds an entry of the client that sent it. One that removes what it names takes out that client's own entries; if
-the client has none there, or a script removes from what is no list, any may be gone. A pop takes the first or the last
-one of a list. After any other change, and while the node was not watched, nothing is known of the key. An entry is the
-dead client's if its request named it by a word that was in no request of another client, or of another life of its own,
-that added to the key.
+adds, adds an entry of the client that sent it. One that removes what it names takes out the client's own entry of that
+name, or else all that the client has there; if it has none, or a script removes from what is no list, any may be gone.
+A pop takes the first or the last one of a list. After any other change, and while the node was not watched, nothing is
+known of the key. An entry is the dead client's if its request named it by a word that was in no request of another
+client, or of another life of its own, that added to the key; it is the cancelled call's if that word was in no request
+of another call, and other entries were taken out of the key: it holds places, and not what only tells who was seen.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from harness.history.cancelled_calls import CancelledCall
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import process_of, rows_of
 from harness.history.ledger import ENDINGS
@@ -30,10 +32,14 @@ _KEEP: Final = ("ZINCRBY", "PEXPIRE", "EXPIRE", "PEXPIREAT", "EXPIREAT", "PERSIS
 _OF_LIST: Final = "LREM"
 _COLUMNS: Final = ("what", "did", "command", "client", "life", "is_seen", "at_ns")
 _Life = tuple[str, int]
+_Call = tuple[str, int]
+"""A client, or a task of one, and when it began."""
 
 
 class Entry(NamedTuple):
-    """`did`: the command that put it there, `at_ns`. It was certainly there until `until_ns`."""
+    """`did`: the command that put it there, `at_ns`. `died_ns`: its client was gone by then. `cancelled`: the call that
+    put it there, if its user cancelled it. It was certainly there until `until_ns`. `words`: those of its request that
+    no other call used."""
 
     client: str
     life: int
@@ -41,54 +47,94 @@ class Entry(NamedTuple):
     key: str
     did: str
     at_ns: int
-    died_ns: int
+    words: frozenset[str] = frozenset()
+    died_ns: int = FOREVER_NS
+    cancelled: CancelledCall | None = None
     until_ns: int = FOREVER_NS
+
+    @property
+    def dead_ns(self) -> int:
+        """From then on a lock may not wait for it."""
+        return min(self.died_ns, FOREVER_NS if self.cancelled is None else self.cancelled.gone_ns)
 
 
 def dead_entries(run: Recorded, ledger: Ledger) -> dict[str, list[Entry]]:
-    """By the key that clients ask for, those of clients that were killed, or died."""
-    died = {(process_of(end.client), end.life): end.at_ns for end in run.ends if end.how in ("killed", "died")}
+    """By the key that clients ask for, those of clients that were killed, or died, and of cancelled acquires."""
+    ends = _Ends.of(run)
     rows = ledger.rows
-    adds = rows["did"].isin(ADD).to_numpy(bool) & (rows["request"] >= 0).to_numpy(bool)
+    adds = rows["did"].isin(ADD).to_numpy(bool)
     found: defaultdict[str, list[Entry]] = defaultdict(list)
-    if not died or not adds.any():
+    if not (ends.died or ends.cancelled) or not adds.any():
         return found
     asked = sorted(map(str, run.ops["key"].unique()), key=len, reverse=True)
     for (node, key), own in rows.groupby(["node", "key"], observed=True):
         of = asked[0] if len(asked) == 1 else next((name for name in asked if name in str(key)), None)
-        if of is not None and (named := _named(run, own[adds[own.index]])) & died.keys():
-            found[of] += (entry for entry in _left(str(node), str(key), own, died) if entry[:2] in named)
+        removing = own[own["did"].isin(REMOVE).to_numpy(bool)]
+        has_places = len(removing) or own["did"].isin(list(_POP)).any()
+        of_key = ends if has_places else ends._replace(cancelled={})
+        if of is not None and (put := _put(run, str(node), str(key), own[adds[own.index]], of_key)):
+            found[of] += _left(own, put, _words(run, removing))
     return found
 
 
-def _named(run: Recorded, adding: Any) -> set[_Life]:
-    """The lives of clients whose requests that added to the key had a word of their own."""
+class _Ends(NamedTuple):
+    died: dict[_Life, int]
+    cancelled: dict[_Call, CancelledCall]
+
+    @classmethod
+    def of(cls, run: Recorded) -> Self:
+        died = {(process_of(end.client), end.life): end.at_ns for end in run.ends if end.how in ("killed", "died")}
+        return cls(died, {(call.client, call.since_ns): call for call in run.cancelled})
+
+
+def _put(run: Recorded, node: str, key: str, adding: Any, ends: _Ends) -> dict[int, Entry]:
+    """By row, what was added to a key; none if none of it may be dead. Only a request with a word of its own shows
+    whose the entry is."""
+    lives: defaultdict[str, set[_Life]] = defaultdict(set)
+    calls: defaultdict[str, set[_Call]] = defaultdict(set)
+    columns = ("did", "client", "life", "at_ns", "task", "invoke_ns", "is_in_call")
+    words = _words(run, adding)
+    added = dict(zip(adding.index.tolist(), rows_of(adding, *columns), strict=True))
+    for row, (_, client, life, _, task, since_ns, _) in added.items():
+        for word in words.get(row, ()):
+            lives[word].add((client, life))
+            calls[word].add((task, since_ns))
+    found, named = {}, {life for some in lives.values() if len(some) == 1 for life in some}
+    for row, (did, client, life, at_ns, task, since_ns, is_in_call) in added.items():
+        own = frozenset(word for word in words.get(row, ()) if len(calls[word]) == 1)
+        call = ends.cancelled.get((task, since_ns)) if own and is_in_call else None
+        died_ns = ends.died.get((client, life), FOREVER_NS) if (client, life) in named else FOREVER_NS
+        found[row] = Entry(client, life, node, key, did, at_ns, own, died_ns, call)
+    return found if any(entry.dead_ns < FOREVER_NS for entry in found.values()) else {}
+
+
+def _words(run: Recorded, changes: Any) -> dict[int, set[str]]:
+    """By row whose request is known, the words of it that can name a member."""
     wire = run.wire()
     assert wire is not None, "else there would be no ledger"
-    senders: defaultdict[str, set[_Life]] = defaultdict(set)
-    for life, words in zip(rows_of(adding, "client", "life"), words_of(wire.requests, adding), strict=True):
-        for word in words:
-            senders[word].add(life)
-    return set[_Life]().union(*(lives for lives in senders.values() if len(lives) == 1))
+    changes = changes[(changes["request"] >= 0).to_numpy(bool)]
+    return dict(zip(changes.index.tolist(), words_of(wire.requests, changes), strict=True))
 
 
-def _left(node: str, key: str, rows: Any, died: dict[_Life, int]) -> Iterator[Entry]:
-    """The entries that outlived their clients, as they went; then the ones that stayed."""
+def _left(rows: Any, put: dict[int, Entry], removing: dict[int, set[str]]) -> Iterator[Entry]:
+    """The entries that were there when they were dead, as they went; then the ones that stayed."""
     there: list[Entry] = []
-    for what, did, command, client, life, is_seen, at_ns in rows_of(rows, *_COLUMNS):
+    for row, (what, did, command, client, life, is_seen, at_ns) in zip(
+        rows.index.tolist(), rows_of(rows, *_COLUMNS), strict=True
+    ):
         gone: list[Entry] = []
         if what in ENDINGS or not is_seen or client is None:
             gone, there = there, []
-        elif did in ADD:
-            entry = Entry(client, life, node, key, did, at_ns, died.get((client, life), FOREVER_NS))
-            there = [entry, *there] if did == _FIRST else [*there, entry]
+        elif row in put:
+            there = [put[row], *there] if did == _FIRST else [*there, put[row]]
         elif did in _POP:
             gone = [there.pop(_POP[did])] if there else []
         elif did in REMOVE:
-            is_named = did in (_OF_LIST, command)
-            gone = [entry for entry in there if entry[:2] == (client, life) and is_named] or there
+            named = did in (_OF_LIST, command)
+            own = [entry for entry in there if entry[:2] == (client, life) and named]
+            gone = [entry for entry in own if not entry.words.isdisjoint(removing.get(row, ()))] or own or there
             there = [entry for entry in there if entry not in gone]
         elif did not in _KEEP:
             gone, there = there, []
-        yield from (entry._replace(until_ns=at_ns) for entry in gone if entry.died_ns < at_ns)
-    yield from (entry for entry in there if entry.died_ns < FOREVER_NS)
+        yield from (entry._replace(until_ns=at_ns) for entry in gone if entry.dead_ns < at_ns)
+    yield from (entry for entry in there if entry.dead_ns < FOREVER_NS)

@@ -98,10 +98,12 @@ def test_the_last_change_that_freed_the_key_is_told() -> None:
     assert "freed" not in example
 
 
-def asks(history: History, every: float, until: float, node: str = "n1", since: float = 100, **more: Any) -> History:
+def asks(
+    history: History, every: float, until: float, node: str = "n1", since: float = 100, client: str = "c2", **more: Any
+) -> History:
     at = since
     while at < until:
-        history.request("c2", node, "LINDEX k1:queue 0", at, at + 1, **{"reply": '"c9"', "did": False} | more)
+        history.request(client, node, "LINDEX k1:queue 0", at, at + 1, **{"reply": '"c9"', "did": False} | more)
         at += every
     return history
 
@@ -358,8 +360,11 @@ WAITS = (60, "c3", f"RPUSH k1:queue {C3}")
 """The place in the queue of a client that dies at 90."""
 
 
-def queue(*did: tuple[float, str, str], script: bool = False, how: Any = "killed", ttl_ms: int = 400) -> History:
-    """c2 asks in vain until 3,000, every 300 ms. What clients do to the queue: when, and by which words."""
+def queue(
+    *did: tuple[float, str, str], script: bool = False, how: Any = "killed", ttl_ms: int = 400, until: float = 3000
+) -> History:
+    """c2 asks in vain until 3,000, every 300 ms. What clients do to the queue: when, and by which words. `how`: c3 ends
+    at 90."""
     history = (
         freed(clients=5, ttl_ms=ttl_ms)
         .op("c4", "acquire", "fail", 1, 1, 1900)
@@ -369,8 +374,9 @@ def queue(*did: tuple[float, str, str], script: bool = False, how: Any = "killed
         command, key, *_ = words.split()
         history.request(client, "n1", f"EVAL {words}" if script else words, at, at + 0.5, reply="1")
         history.seen("n1", "changed", at, key=key).key_events[-1].command = command
-    history.ends.append(ClientEnd("c3", 1, how, ms(90), "acquiring"))
-    return asks(waits(3000, history=history), 300, 3000)
+    if how is not None:
+        history.ends.append(ClientEnd("c3", 1, how, ms(90), "acquiring"))
+    return asks(waits(until, history=history), 300, until)
 
 
 def test_a_free_lock_that_waits_for_a_client_that_is_gone_has_less_time(golden: Golden) -> None:
@@ -441,6 +447,82 @@ def test_an_entry_counts_from_the_death_of_its_client_on() -> None:
     late = queue(WAITS)
     late.ends[-1].at_ns = ms(1100)
     assert longest(late) is None
+
+
+MINE = f"RPUSH k1:queue {C3}"
+BEFORE = ((40, "c4", f"RPUSH k1:queue {C4}"), (50, "c4", f"LREM k1:queue 0 {C4}"))
+"""Another client took its place in the queue, and gave it back."""
+
+
+def given_up(
+    *did: Any,
+    before: Any = BEFORE,
+    sent: float = 60,
+    answered: float = 700,
+    until: float = 3000,
+    is_cancelled: bool = True,
+) -> History:
+    """As `queue`, but c3 lives, and its user cancels at 90 the call that took a place in the queue. What it left may be
+    there until 740. c3 then asks for another key."""
+    history = queue(*before, (sent, "c3", MINE), *did, how=None, until=until)
+    history.op("c3", "acquire", "info", 1, 55, 90, cancelled=is_cancelled).op(
+        "c3", "acquire", "fail", 2, 92, 3050, key="k2"
+    )
+    return asks(history, answered, 3000, client="c3", since=800)
+
+
+def test_a_free_lock_that_waits_for_a_cancelled_call_has_less_time(golden: Golden) -> None:
+    history = given_up()
+    (example,) = only(history).examples
+    assert (example["at_ms"], example["for_ms"]) == (740, 3000 - 740)
+    assert example["entry"] == {
+        "client": "c3", "node": "n1", "key": "k1:queue", "did": "RPUSH", "at_ms": 60, "cancelled_ms": 90,
+    }  # fmt: skip
+    run = history.recorded()
+    (told,) = explain(run, Verdict("violation", "lock", check(run).findings, (), {}), 1)
+    assert told.explanations[0].cause == "cancelled entry"
+    golden(told.explanations[0].sentence)
+
+
+@pytest.mark.parametrize(("until", "found"), [(2740, 2000), (2739, None)])
+def test_what_a_cancelled_call_left_may_be_there_for_its_ttl_and_a_gap_more(until: float, found: float | None) -> None:
+    assert longest(given_up(until=until)) == found
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"is_cancelled": False},
+        {"before": ()},
+        {"sent": 91},
+        {"answered": 1_100},
+    ],
+    ids=lambda how: next(iter(how)),
+)
+def test_an_entry_is_a_cancelled_calls_only_if_all_is_on_record(how: Any) -> None:
+    assert longest(given_up(**how)) is None
+
+
+@pytest.mark.parametrize(
+    "did", [(2000, "c3", f"LREM k1:queue 0 {C3}"), (2000, "c3", MINE), (2000, "c4", "LPOP k1:queue")]
+)
+def test_an_entry_that_was_taken_out_or_put_again_is_not_the_cancelled_calls(did: Any) -> None:
+    assert longest(given_up(did)) is None
+
+
+def test_another_entry_of_the_same_client_is_told_from_the_cancelled_calls() -> None:
+    later = "of-client-3-later"
+    did = (1_000, "c3", f"RPUSH k1:queue {later}"), (1_100, "c3", f"LREM k1:queue 0 {later}")
+    assert longest(given_up(*did)) == 3000 - 740
+    assert longest(given_up(did[0], (1_100, "c3", f"LREM k1:queue 0 {C3}"))) is None
+
+
+def test_the_client_of_a_cancelled_call_must_be_able_to_take_its_entry_out() -> None:
+    assert longest(given_up().fault("f", 1_500, 1_600, cut_links=(("c3", "n1"),))) is None
+    assert longest(given_up().fault("f", 1_500, 1_600, cut_links=(("c5", "n1"),))) == 3000 - 740
+    ended = given_up()
+    ended.ends.append(ClientEnd("c3", 1, "finished", ms(2_950)))
+    assert longest(ended) is None
 
 
 def subscribed(
