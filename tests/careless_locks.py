@@ -144,7 +144,11 @@ class LeavesItsKey:
             asked_ns = time.monotonic_ns()
             if await self._client.set(key, value, nx=True):
                 await self._client.pexpire(key, ttl_ms)
-                return Lease(key, value, deadline_ns=asked_ns + int(ttl_ms * 0.99e6))
+                deadline_ns = asked_ns + int(ttl_ms * 0.99e6)
+                lease = Lease(key, value, deadline_ns=deadline_ns)
+                if time.monotonic_ns() < deadline_ns:
+                    return lease
+                await self._release(lease)
             if time.monotonic_ns() > until_ns:
                 return None
             await asyncio.sleep(self._settings.rng.uniform(0, self._settings.retry_delay_ms) / 1e3)
