@@ -183,7 +183,7 @@ def _calm(run: Recorded, rows: Ints) -> Bools:
         inside = granted[(invoke[granted] >= since) & (complete[granted] <= until)]
         named = {config.user_names[code] for code in np.unique(client[inside]) if code >= 0}
         enough |= {missing[name] for name in named & missing.keys()}
-    changes = {end.at_ns for end in run.ends} | {call.at_ns for call in run.cancelled}
+    changes = {end.at_ns for end in run.ends}
     for began, done, missing in stretches:
         able = [
             place
@@ -196,6 +196,8 @@ def _calm(run: Recorded, rows: Ints) -> Bools:
             calm |= fits & np.isin(client[rows], able)
     for since, until in run.wrong_clocks.times:  # what was set before the last change may not have expired
         calm &= (complete[rows] < since) | (invoke[rows] > until)
+    for call in run.cancelled:
+        calm &= (complete[rows] < call.since_ns) | (invoke[rows] >= call.at_ns + ttl_ns)
     return calm
 
 

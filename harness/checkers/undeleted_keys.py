@@ -228,8 +228,8 @@ class _Health:
         self._faults = longest_windows(run.faults)
         self._waits = run.kept_waiting
         # Like a client that ends, a call that is cancelled need not have sent what frees its key.
-        self._ended_ns = [(end.client, end.at_ns) for end in run.ends]
-        self._ended_ns += [(call.client, call.at_ns) for call in run.cancelled]
+        self._ended = [(end.client, end.at_ns, end.at_ns) for end in run.ends]
+        self._ended += [(call.client, call.since_ns, call.at_ns) for call in run.cancelled]
 
     def can_reach(self, client: str | None, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether everything that the client, or any client if it is not known, sent to the node in this time must
@@ -242,7 +242,7 @@ class _Health:
                 if since <= to_ns and until >= from_ns
             )
             or any(since <= to_ns and until >= from_ns for who in mine for since, until in self._waits.get(who, ()))
-            or any(client in (None, who) and from_ns <= at_ns <= to_ns for who, at_ns in self._ended_ns)
+            or any(client in (None, who) and since <= to_ns and until >= from_ns for who, since, until in self._ended)
         )
 
 

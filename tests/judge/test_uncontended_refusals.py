@@ -51,11 +51,11 @@ def test_it_is_found_in_a_later_part_of_a_long_record_too(monkeypatch: pytest.Mo
     assert check(history.recorded()) == at_once
 
 
-@pytest.mark.parametrize(("at", "number"), [(189, 1), (210, 0), (300, 0)])
-def test_what_a_call_that_was_cancelled_set_may_be_there_for_a_ttl(at: float, number: int) -> None:
+@pytest.mark.parametrize(("since", "at", "number"), [(184, 189, 1), (205, 210, 0), (295, 300, 0), (100, 500, 0)])
+def test_what_a_call_that_was_cancelled_set_may_be_there_for_a_ttl(since: float, at: float, number: int) -> None:
     history = refused(History(clients=2).section("c1", 150, 200, number=2), 290, 350, section=3)
     assert found(history) == 1
-    history.op("c2", "acquire", "info", 1, at - 5, at, key="k2", cancelled=True)
+    history.op("c2", "acquire", "info", 1, since, at, key="k2", cancelled=True)
     assert found(history) == number
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from harness.checkers.explained import explain
 from harness.checkers.undeleted_keys import Figures, check
+from harness.history.cancelled_calls import CancelledCall
 from harness.verdict import Answer, Verdict
 from tests.golden import Golden
 from tests.judge.histories import History, ms
@@ -171,6 +172,13 @@ def test_a_call_that_its_user_cancelled_need_not_have_freed_anything() -> None:
         assert (left_by_releases, left_by_attempts) == (0, 0)
         assert after_attempts == 0
         assert after_releases <= 1, "c2's, which nothing cancelled, is looked at"
+
+
+def test_a_cancelled_call_is_not_over_before_all_that_it_had_asked_for_is_done() -> None:
+    run = refused(*[800] * 4).seen("n1", "blind", 9_000).recorded()
+    vars(run)["cancelled"] = (CancelledCall("c1", "k1", ms(-20), ms(2_500), ms(3_600)),)
+    figures: Any = check(run).figures
+    assert (figures.after_attempts, figures.left_by_attempts) == (1, 1)
 
 
 def test_a_set_that_came_when_the_client_was_inside_may_have_overtaken_nothing_or_everything() -> None:
