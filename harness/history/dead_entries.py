@@ -7,7 +7,7 @@ name, or else all that the client has there; if it has none, or a script removes
 A pop takes the first or the last one of a list. After any other change, and while the node was not watched, nothing is
 known of the key. An entry is the dead client's if its request named it by a word that was in no request of another
 client, or of another life of its own, that added to the key; it is the cancelled call's if that word was in no request
-of another call, and other entries were taken out of the key: it holds places, and not what only tells who was seen.
+of another call. A key from which nothing was ever taken out holds no places: it may tell who was seen last.
 """
 
 from __future__ import annotations
@@ -69,11 +69,9 @@ def dead_entries(run: Recorded, ledger: Ledger) -> dict[str, list[Entry]]:
     asked = sorted(map(str, run.ops["key"].unique()), key=len, reverse=True)
     for (node, key), own in rows.groupby(["node", "key"], observed=True):
         of = asked[0] if len(asked) == 1 else next((name for name in asked if name in str(key)), None)
-        removing = own[own["did"].isin(REMOVE).to_numpy(bool)]
-        has_places = len(removing) or own["did"].isin(list(_POP)).any()
-        of_key = ends if has_places else ends._replace(cancelled={})
-        if of is not None and (put := _put(run, str(node), str(key), own[adds[own.index]], of_key)):
-            found[of] += _left(own, put, _words(run, removing))
+        has_places = own["did"].isin((*REMOVE, *_POP)).any()
+        if of is not None and has_places and (put := _put(run, str(node), str(key), own[adds[own.index]], ends)):
+            found[of] += _left(own, put, _words(run, own[own["did"].isin(REMOVE)]))
     return found
 
 

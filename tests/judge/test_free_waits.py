@@ -358,10 +358,17 @@ def test_what_the_node_tells_itself_no_request_names(words: str) -> None:
 C3, C4 = "of-client-3", "of-client-4"
 WAITS = (60, "c3", f"RPUSH k1:queue {C3}")
 """The place in the queue of a client that dies at 90."""
+BEFORE = ((30, "c5", "RPUSH k1:queue of-client-5"), (35, "c5", "LREM k1:queue 0 of-client-5"))
+"""Another client took its place in the queue, and gave it back."""
 
 
 def queue(
-    *did: tuple[float, str, str], script: bool = False, how: Any = "killed", ttl_ms: int = 400, until: float = 3000
+    *did: tuple[float, str, str],
+    before: Any = BEFORE,
+    script: bool = False,
+    how: Any = "killed",
+    ttl_ms: int = 400,
+    until: float = 3000,
 ) -> History:
     """c2 asks in vain until 3,000, every 300 ms. What clients do to the queue: when, and by which words. `how`: c3 ends
     at 90."""
@@ -370,7 +377,7 @@ def queue(
         .op("c4", "acquire", "fail", 1, 1, 1900)
         .op("c4", "acquire", "fail", 2, 1901, 3100)
     )
-    for at, client, words in did:
+    for at, client, words in (*before, *did):
         command, key, *_ = words.split()
         history.request(client, "n1", f"EVAL {words}" if script else words, at, at + 0.5, reply="1")
         history.seen("n1", "changed", at, key=key).key_events[-1].command = command
@@ -417,6 +424,10 @@ def test_it_has_as_long_as_a_gap_without_a_grant_takes(ttl_ms: int, found: float
     assert longest(queue(WAITS, ttl_ms=ttl_ms)) == found
 
 
+def test_a_key_from_which_nothing_was_ever_taken_holds_no_places() -> None:
+    assert longest(queue(WAITS, before=BEFORE[:1])) is None
+
+
 @pytest.mark.parametrize("how", ["finished", "cut-off"])
 def test_a_client_that_is_not_gone_may_come_back(how: Any) -> None:
     assert longest(queue(WAITS, how=how)) is None
@@ -450,21 +461,19 @@ def test_an_entry_counts_from_the_death_of_its_client_on() -> None:
 
 
 MINE = f"RPUSH k1:queue {C3}"
-BEFORE = ((40, "c4", f"RPUSH k1:queue {C4}"), (50, "c4", f"LREM k1:queue 0 {C4}"))
-"""Another client took its place in the queue, and gave it back."""
 
 
 def given_up(
     *did: Any,
-    before: Any = BEFORE,
     sent: float = 60,
     answered: float = 700,
     until: float = 3000,
     is_cancelled: bool = True,
+    **more: Any,
 ) -> History:
     """As `queue`, but c3 lives, and its user cancels at 90 the call that took a place in the queue. What it left may be
     there until 740. c3 then asks for another key."""
-    history = queue(*before, (sent, "c3", MINE), *did, how=None, until=until)
+    history = queue((sent, "c3", MINE), *did, how=None, until=until, **more)
     history.op("c3", "acquire", "info", 1, 55, 90, cancelled=is_cancelled).op(
         "c3", "acquire", "fail", 2, 92, 3050, key="k2"
     )
@@ -493,7 +502,7 @@ def test_what_a_cancelled_call_left_may_be_there_for_its_ttl_and_a_gap_more(unti
     "how",
     [
         {"is_cancelled": False},
-        {"before": ()},
+        {"before": BEFORE[:1]},
         {"sent": 91},
         {"answered": 1_100},
     ],
