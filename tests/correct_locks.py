@@ -161,8 +161,8 @@ return redis.status_reply("OK")"""
 
 
 class WaitsInLine(GivesUpWaiting, SetNxPx):
-    """Clients wait in a queue on one node. A place is lost when its call has not asked again for a TTL, so a call that
-    its user cancels leaves its place to that."""
+    """Clients wait in a queue on one node. A place is lost when its call has not asked again for a TTL. A call that is
+    refused gives its place back; one that its user cancels leaves it to that."""
 
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         super().__init__(nodes, settings)
@@ -182,7 +182,12 @@ class WaitsInLine(GivesUpWaiting, SetNxPx):
 
     def acquire(self, key: str, ttl_ms: int) -> Lease | None:
         self._place = self.name + super().unique_value()[:20]
-        return super().acquire(key, ttl_ms)
+        if (lease := super().acquire(key, ttl_ms)) is None:
+            self.leave(key)
+        return lease
+
+    def leave(self, key: str) -> None:
+        self._pool.ask(pack("LREM", f"{key}:queue", 0, self._place))
 
 
 class GivesUpItsPlace(WaitsInLine):
@@ -193,7 +198,7 @@ class GivesUpItsPlace(WaitsInLine):
             return super().acquire(key, ttl_ms)
         except CancelledCallError:
             self._pool.timeout_ms, usual_ms = 0, self._pool.timeout_ms
-            self._pool.ask(pack("LREM", f"{key}:queue", 0, self._place))
+            self.leave(key)
             self.undo(key, self._place)
             self._pool.timeout_ms = usual_ms
             raise

@@ -11,6 +11,7 @@ import pytest
 from fencepost import history as words
 from harness.checkers.judge import judge
 from harness.options import parse_run
+from tests.correct_locks import WaitsInLine
 from tests.judge import histories
 from tests.world import fuzz, shrink
 from tests.world.play import Play, Played, lock_of
@@ -93,7 +94,8 @@ def test_what_a_lock_does_wrong_with_cancelled_calls_is_found_only_if_calls_are_
     lock: str, kind: str | None
 ) -> None:
     def blamed(habits: str) -> set[str]:
-        words = ("--duration", "6s", "--nemesis", "none", "--recovery", "2s", "--habits", habits)
+        words = ["--duration", "6s", "--nemesis", "none", "--recovery", "2s", "--habits", habits]
+        words += ["--nodes", "1", "--wait", "2s"] if issubclass(lock_of(lock), WaitsInLine) else []
         history = play(lock, 2, *words)
         assert any(op.cancelled for ops in history.ops.values() for op in ops) == (habits == "cancel")
         return {each.kind for each in judge(history.recorded()).findings if each.blame == "lock"} - {"starved-client"}
