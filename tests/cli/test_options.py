@@ -114,7 +114,7 @@ def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.Data
     told = [option for option in OPTIONS if option.field != "lock" or config.lock_command is None]
     words = {option.field: list(option.words(getattr(config, option.field))) for option in told}
     given = [field for field, own in words.items() if own]
-    assert parse_run(list(chain.from_iterable(words.values()))) == with_loads(with_habits(config, given))
+    assert parse_run(list(chain.from_iterable(words.values()))) == with_loads(with_habits(config, given), given)
 
 
 @UNHURRIED
