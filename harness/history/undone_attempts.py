@@ -76,8 +76,7 @@ def _may_be_excused(run: Recorded, sent: NodeRequests, change: Change) -> bool:
     return any(
         since <= complete_ns and until >= sent_ns and event.done_ns > passed_ns
         for event, since, until in longest_windows(run.faults)
-        if (client, change["node"]) in event.cut_links
-        or (event.took_nodes_down and change["node"] in event.nodes)
+        if (client, change["node"]) in event.cut_links or (event.took_nodes_down and change["node"] in event.nodes)
     )
 
 
