@@ -31,7 +31,7 @@ def probe_links(
     `nodes` says where each node itself listens. Returns as soon as every link and every node has answered or failed, at
     the latest after about `timeout_ms`; asking the nodes takes at most another 200 ms, if one of them hangs.
     """
-    run = os.urandom(8).hex()
+    run = f"{{{os.urandom(8).hex()}}}"  # in braces: a cluster keeps all of them in one place, that of our own write
     marks = {key: f"{MARK_PREFIX}{run}:{key[0]}" for key in targets}
     through = {
         key: _through(address, encode("SET", marks[key], 1, "PX", _MARK_LIFE_MS)) for key, address in targets.items()

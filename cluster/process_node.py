@@ -113,8 +113,9 @@ class ProcessNode(ServerNode):
         place = Place(*self.address, ".", self._policy, self._access, self._name, members)
         for name, content in self._server.files(place).items():
             path = self._folder / name
-            if path.exists():  # empty after a cut of power that came too soon
-                content = self._server.reread(path.read_bytes()) or content
+            if path.exists():
+                left = path.read_bytes()  # empty or zeros after a cut of power that came too soon
+                content = self._server.reread(left) if left and b"\0" not in left else content
             elif path.parent != self._folder:
                 path.parent.mkdir(mode=0o700)
                 self._owner.take(path.parent)

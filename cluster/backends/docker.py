@@ -16,7 +16,6 @@ from fencepost.setup.machine import IS_CLONE, SET_UP
 if TYPE_CHECKING:
     from cluster.base import Cluster
     from cluster.lifetime import StateFolder
-    from cluster.programs import ServerProgram
     from cluster.spec import ClusterSpec
 
 _UNASKED_S: Final = 1.0
@@ -41,7 +40,7 @@ class Containers(Backend):
         from cluster.engine_http import CALL_S
         from cluster.engine_trial import check_engine
 
-        if spec.group and (found := _no_members(spec.server)):
+        if spec.group and (found := _no_members(spec)):
             if is_asked:
                 raise UsageError(f"--cluster {self.name}: {found}; use --cluster process")
             raise UnavailableError(found, "use --cluster process")
@@ -126,10 +125,13 @@ class Containers(Backend):
         return Engine.of(site).variables
 
 
-def _no_members(program: ServerProgram) -> str | None:
+def _no_members(spec: ClusterSpec) -> str | None:
     """Why containers cannot be the members of a group here."""
     from cluster.system_tools import find_tool
 
+    program = spec.server
+    if spec.disks is not None:
+        return f"the members of a group ({program.name}) have no disks of their own in containers"
     if program.server.needs_tree:
         return f"the members of this group ({program.name}) run as processes only"
     if os.geteuid():

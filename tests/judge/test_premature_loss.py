@@ -8,13 +8,21 @@ from harness.checkers.premature_loss import check
 from tests.judge.histories import History
 
 
-def lost(released: float = 50, outcome: str = "fail") -> History:
-    history = History().op("c1", "acquire", "ok", 1, 9, 10, validity_ms=90.0, deadline_ns=10**15 + 100_000_000)
+def lost(released: float = 50, outcome: str = "fail", **config: object) -> History:
+    history = History(**config).op("c1", "acquire", "ok", 1, 9, 10, validity_ms=90.0, deadline_ns=10**15 + 100_000_000)
     return history.op("c1", "release", outcome, 1, released - 1, released)
 
 
 def count(history: History) -> object:
     return check(history.recorded()).figures.lost_early
+
+
+def test_a_failover_may_have_lost_it_where_one_server_is_the_primary_of_the_others() -> None:
+    """A primary that was replaced while it was down is demoted long after it came back."""
+    for replication, is_named in (("sentinel", True), ("none", False)):
+        history = lost(replication=replication, witness="off").fault("f1", 1, 5, nodes=("n1",))
+        (finding,) = check(history.recorded()).findings
+        assert ("failover" in finding.text) is is_named
 
 
 def test_a_release_that_is_refused_within_the_validity_means_that_the_lock_was_lost() -> None:
