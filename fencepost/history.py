@@ -90,6 +90,11 @@ def task_names(client: str, tasks: int) -> tuple[str, ...]:
     return (client,) if tasks == 1 else tuple(f"{client}@{number}" for number in range(1, tasks + 1))
 
 
+def process_of(client: str) -> str:
+    """The client process of a task: faults, links and requests are a process's."""
+    return client.partition("@")[0]
+
+
 def lock_key(name: str) -> str:
     """The lock's key to which a key on the nodes belongs. A recipe that needs several keys for `k1` calls them `k1#1`,
     `k1#2`, …"""

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.history import FaultEvent
+from fencepost.history import FaultEvent, process_of
 from fencepost.text import count
 from harness.figures import CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import Window, windows
@@ -95,7 +95,7 @@ def _steps(run: Recorded) -> Mapping[str, Mapping[str, list[_Stretches]]]:
     """When the users of each client process took each step."""
     found: dict[str, dict[str, list[_Stretches]]] = {}
     for (client, _), ops in run.ops.groupby(["client", "life"], observed=True, sort=False):
-        own = found.setdefault(str(client).partition("@")[0], {})
+        own = found.setdefault(process_of(str(client)), {})
         ops = ops.sort_values("invoke_ns", kind="stable")
         f, invoked = ops["f"].astype(str).to_numpy(), ops["invoke_ns"].to_numpy(np.int64)
         completed = ops["complete_ns"].to_numpy(np.int64)
@@ -104,7 +104,7 @@ def _steps(run: Recorded) -> Mapping[str, Mapping[str, list[_Stretches]]]:
         rests = np.flatnonzero((f[:-1] == "release") & (invoked[1:] - completed[:-1] >= _LEAST_REST_NS))
         own.setdefault("rest", []).append(_Stretches(completed[rests], invoked[rests + 1]))
     for (client, _), sections in run.sections.groupby(["client", "life"], observed=True, sort=False):
-        own = found.setdefault(str(client).partition("@")[0], {})
+        own = found.setdefault(process_of(str(client)), {})
         sections = sections.sort_values("start_ns", kind="stable")
         began, ended = (sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
         own.setdefault("inside", []).append(_Stretches(began, ended))
@@ -121,7 +121,7 @@ def _overlapping(stretches: _Stretches, window: Window) -> int:
 def _concerned(event: FaultEvent, clients: tuple[str, ...]) -> tuple[str, ...]:
     if event.hit_nodes:
         return clients
-    processes = {client.partition("@")[0] for client in event.hit_clients}
+    processes = {process_of(client) for client in event.hit_clients}
     return tuple(client for client in clients if client in processes)
 
 

@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from fencepost.history import process_of
 from fencepost.quorum import quorum
 from fencepost.text import listed, out_of, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
@@ -91,7 +92,7 @@ def check(run: Recorded) -> Answer:
 
 def _early(run: Recorded, ledger: Ledger, requests: pa.Table, grants: pd.DataFrame) -> Iterator[_Early]:
     invoke, complete = (grants[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
-    process = np.array([str(client).partition("@")[0] for client in grants["client"]], object)
+    process = np.array([process_of(str(client)) for client in grants["client"]], object)
     asked, answered = (np.zeros((len(grants), len(run.nodes)), bool) for _ in range(2))
     for client, node, answers in answers_of(requests, run.nodes):
         own, column = np.flatnonzero(process == client), run.nodes.index(node)

@@ -37,6 +37,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fencepost.history import process_of
 from fencepost.text import milliseconds, plural, printable
 from harness.checkers.acquire_timeouts import stood_still_ns
 from harness.checkers.starvation import least_gap_ms
@@ -47,7 +48,6 @@ from harness.figures import KeyFigures, Row
 from harness.history.dead_entries import Entry, dead_entries
 from harness.history.fault_windows import between, longest_windows
 from harness.history.free_times import free_times, names_of
-from harness.history.key_owners import process_of
 from harness.history.ledger import ENDINGS, Change, Ledger
 from harness.history.link_activity import BLOCKING, Activity, Links
 from harness.history.node_requests import NodeRequests

@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 import numpy as np
 
+from fencepost.history import process_of
 from fencepost.text import listed, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
@@ -154,7 +155,7 @@ class _Holders:
         setting = {self._section(call) for some in self._of_owner.values() for call in some}
         names = ("client", "life", "section", "key", "start_ns", "end_ns")
         self._handed = [
-            (str(client).partition("@")[0], key, start_ns, end_ns)
+            (process_of(str(client)), key, start_ns, end_ns)
             for client, life, section, key, start_ns, end_ns in rows_of(run.sections, *names)
             if (client, life, section) not in setting
         ]

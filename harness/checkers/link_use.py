@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from fencepost.history import process_of
 from fencepost.text import listed, plural
 from harness.figures import CheckerFigures, Part, Row
 from harness.history.recorded import Recorded
@@ -101,7 +102,7 @@ def _sent(run: Recorded) -> dict[Link, int]:
 def _latest_lives(run: Recorded) -> dict[str, int]:
     latest: dict[str, int] = {}
     for end in run.ends:
-        client = _process(end.client)
+        client = process_of(end.client)
         latest[client] = max(latest.get(client, 1), end.life)
     return latest
 
@@ -145,12 +146,8 @@ def _of_the_busiest_task(users: Iterable[str]) -> Counter[str]:
     """By client process, the most that one of its tasks has."""
     busiest: Counter[str] = Counter()
     for user, number in Counter(users).items():
-        busiest[_process(user)] = max(busiest[_process(user)], number)
+        busiest[process_of(user)] = max(busiest[process_of(user)], number)
     return busiest
-
-
-def _process(user: str) -> str:
-    return user.partition("@")[0]
 
 
 def _who(around: tuple[Around, ...]) -> str:

@@ -23,13 +23,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from fencepost.history import process_of
 from fencepost.quorum import quorum
 from fencepost.text import listed, milliseconds, out_of, plural, printable
 from harness.checkers.free_waits import SECOND_NS, ran_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import longest_windows
-from harness.history.key_owners import places_of, process_of, rows_of
+from harness.history.key_owners import places_of, rows_of
 from harness.history.ledger import ENDINGS, Ledger
 from harness.history.link_activity import Links
 from harness.history.lock_keys import lock_keys

@@ -28,12 +28,13 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from fencepost.history import process_of
 from fencepost.text import listed, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import change_told, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import places_of, process_of, rows_of
+from harness.history.key_owners import places_of, rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.lock_keys import keys_of_single_sections, lock_keys
 from harness.history.members import Member, taken_members, takes_the_key

@@ -22,7 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from fencepost.history import FaultEvent
+from fencepost.history import FaultEvent, process_of
 from fencepost.quorum import quorum
 from fencepost.text import count, listed, milliseconds, plural, printable
 from harness.explain.causes import Cause
@@ -31,7 +31,7 @@ from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
 from harness.history.handed_on import HandedOn
-from harness.history.key_owners import Owners, process_of, rows_of
+from harness.history.key_owners import Owners, rows_of
 from harness.history.node_requests import ERROR_REPLY, NodeRequests
 from harness.history.recorded import Recorded
 from harness.history.undone_attempts import attempts_never_undone

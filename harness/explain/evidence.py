@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fencepost.history import KeyEvent, task_names
+from fencepost.history import KeyEvent, process_of, task_names
 from harness.explain.node_events import NodeEvent
 from harness.explain.replies import Asked, Span, asked_in, by_link, rows_of
 from harness.explain.wire_requests import WireRequest, WireRequests
@@ -130,7 +130,7 @@ class Evidence:
 
     def sent_nothing(self, client: str, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether the client sent the node no request in this time, for whatever key."""
-        return self.wire is None or not self.wire.were_sent(client.partition("@")[0], node, from_ns, to_ns)
+        return self.wire is None or not self.wire.were_sent(process_of(client), node, from_ns, to_ns)
 
     def asked_last(self, client: str, from_ns: int, to_ns: int) -> str | None:
         """The key for which the client asked last in this time; None if it asked for none."""

@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from harness.explain.scenes import Scene, process_of
+from fencepost.history import process_of
+from harness.explain.scenes import Scene
 from harness.history.fault_windows import FOREVER_NS, windows
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded

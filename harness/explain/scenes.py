@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from fencepost.history import process_of
 from harness.explain.examples import Side, ops_of
 from harness.explain.explanation import Explanation
 from harness.history.recorded import Recorded
@@ -37,11 +38,6 @@ class Scene:
     over_ns: int
     asked: tuple[tuple[str, int, int], ...] = ()
     overlap: tuple[int, int] | None = None
-
-
-def process_of(client: str) -> str:
-    """The process of a task: links are those of processes."""
-    return client.partition("@")[0]
 
 
 def scene_of(run: Recorded, explanation: Explanation) -> Scene | None:

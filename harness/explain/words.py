@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.history import STARVATION, FaultEvent, HowDown
+from fencepost.history import STARVATION, FaultEvent, HowDown, process_of
 from fencepost.text import listed, milliseconds, plural, printable
 from harness.explain.examples import Side, ops_of
 from harness.history.fault_windows import Window, merged, windows
-from harness.history.key_owners import process_of
 from harness.history.recorded import Recorded
 
 _RESOURCE: Final = "resource"

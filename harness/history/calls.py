@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fencepost.history import LOCK_STEPS
+from fencepost.history import LOCK_STEPS, process_of
 from harness.history.groups import Ints
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Calls:
         of_process: dict[str, list[Ints]] = {}
         for task in dict.fromkeys(client.tolist()):
             own = np.flatnonzero(client == task)
-            of_process.setdefault(task.partition("@")[0], []).append(own[np.argsort(invoke[own], kind="stable")])
+            of_process.setdefault(process_of(task), []).append(own[np.argsort(invoke[own], kind="stable")])
         return cls(client, life, f, outcome, section, key, invoke, complete, of_process)
 
     def at(self, process: str, sent_ns: Ints, key: Any) -> tuple[Ints, Any]:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
+from fencepost.history import process_of
 from harness.history.groups import Ints
-from harness.history.key_owners import process_of, rows_of
+from harness.history.key_owners import rows_of
 from harness.history.sent_after import SLACK_NS
 
 if TYPE_CHECKING:

@@ -16,9 +16,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from fencepost.history import process_of
 from harness.history.cancelled_calls import CancelledCall
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import process_of, rows_of
+from harness.history.key_owners import rows_of
 from harness.history.ledger import ENDINGS
 from harness.history.members import ADD, REMOVE, words_of
 

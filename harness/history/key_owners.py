@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fencepost.history import FIELDS_APART
+from fencepost.history import FIELDS_APART, process_of
 from harness.history.calls import NO_CALL
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
@@ -266,11 +266,6 @@ def _of_clients(run: RunTables, values: Mapping[int, set[str]], used: _Used) -> 
             times[value].add(sections[section])
     again = {value for value, of in times.items() if len(of) > 1}
     return {value: next(iter(used.clients[value])) for value in again}
-
-
-def process_of(client: str) -> str:
-    """The process of a task."""
-    return client.partition("@")[0]
 
 
 def left_ns(run: RunTables) -> Ints:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fencepost.history import process_of
 from harness.history.calls import NO_CALL
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import known
@@ -109,7 +110,7 @@ def _receiver(ledger: Ledger, call: int, places: Mapping[tuple[Any, ...], int]) 
     calls = ledger.calls
     section = (calls.client[call], int(calls.life[call]), int(calls.section[call]))
     place = places.get(section, NO_SECTION) if calls.outcome[call] == "ok" else NO_SECTION
-    return Setter(place, str(calls.client[call]).partition("@")[0], call)
+    return Setter(place, process_of(str(calls.client[call])), call)
 
 
 def _given_up(rows: dict[str, list[Any]]) -> set[tuple[int, str, str]]:

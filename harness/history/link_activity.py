@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
+from fencepost.history import process_of
 from harness.history.change_causes import WireRecord
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
@@ -90,7 +91,7 @@ class Links:
 
     def of(self, client: str) -> Activity:
         """That of the client, or of the process that it is a task of."""
-        process = client.partition("@")[0]
+        process = process_of(client)
         if process not in self._known:
             self._known[process] = self._read(process)
         return self._known[process]

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
+from fencepost.history import process_of
 from fencepost.quorum import quorum
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import known
-from harness.history.key_owners import Owners, process_of
+from harness.history.key_owners import Owners
 from harness.history.node_downtime import Standstills
 from harness.history.node_line import NodeLine
 from harness.history.wrong_clocks import WrongClocks

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from harness.history.key_owners import process_of
+from fencepost.history import process_of
 from harness.history.node_requests import ERROR_REPLY, NodeRequests
 
 if TYPE_CHECKING:

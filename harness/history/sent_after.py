@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fencepost.history import FaultEvent
+from fencepost.history import FaultEvent, process_of
 from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.groups import Ints
 
@@ -53,7 +53,7 @@ class SentAfter:
         client, sent_ns, since_ns = str(request["client"]), int(request["from_client_ns"]), end_ns - SLACK_NS
         if sent_ns <= end_ns + SLACK_NS or not self._is_at_work(end_ns, sent_ns):
             return False
-        waits = (wait for who, some in self.kept_waiting.items() if who.partition("@")[0] == client for wait in some)
+        waits = (wait for who, some in self.kept_waiting.items() if process_of(who) == client for wait in some)
         if any(since <= sent_ns and until >= since_ns for since, until in waits):
             return False
         faults = [event for event, since, until in self.faults if since <= sent_ns and until >= since_ns]

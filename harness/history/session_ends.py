@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.history import process_of
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 
@@ -28,7 +29,7 @@ class SessionEnds:
         """The latest time at which a session can have ended whose client asked for the lock and was granted it at these
         times; FOREVER_NS if it may have gone on. `by_client`: the client itself had closed by then."""
         closed = self._by_client if by_client else self._by_either
-        is_own = self._client == client.partition("@")[0]
+        is_own = self._client == process_of(client)
         may_hold = is_own & (self._opened <= start_ns) & (self._by_either >= asked_ns)
         return int(closed[may_hold].max()) if may_hold.any() else FOREVER_NS
 

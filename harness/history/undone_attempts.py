@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from fencepost.history import process_of
 from harness.history.fault_windows import longest_windows
-from harness.history.key_owners import process_of
 from harness.history.node_requests import NodeRequests, Request
 from harness.history.sent_after import SLACK_NS
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from fencepost.history import process_of
 from fencepost.text import printable
-from harness.explain.scenes import process_of
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.history.groups import Bools, Ints
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fencepost.errors import UsageError
 from fencepost.files import kind_of
-from fencepost.history import HARNESS, FaultEvent, task_names
+from fencepost.history import HARNESS, FaultEvent, process_of, task_names
 from harness.history.chunks import by_lives
 from harness.history.groups import Bools, Groups, codes_of, placed
 from harness.history.key_owners import rows_of
@@ -167,7 +167,7 @@ def _every_life(folder: RunFolder, run: Recorded) -> None:
     killed = {client for event in run.faults for client in event.killed_clients}
     are_told = all(event.holds for event in run.faults)  # a fault that failed half-way says less than it did
     for end in run.ends:
-        if end.how == "killed" and are_told and not killed & {end.client, end.client.partition("@")[0]}:
+        if end.how == "killed" and are_told and not killed & {end.client, process_of(end.client)}:
             raise _damaged(folder, "nemesis.jsonl", f"no fault killed {end.client}, which client-ends.jsonl says")
 
 
