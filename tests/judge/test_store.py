@@ -652,7 +652,7 @@ def test_a_run_whose_clients_had_several_tasks_is_read_although_it_broke_off(tmp
         history.end(task, "finished", 40)
     folder = broken_off(with_gap(written(tmp_path, history), "c1", 100, 400))
     run = load_recorded(folder)
-    assert {event.paused_clients for event in run.faults} == {("c1@1", "c1@2")}
+    assert {event.paused_clients for event in run.faults} == {("c1", "c1@1", "c1@2")}
 
 
 @pytest.mark.needs("root")
