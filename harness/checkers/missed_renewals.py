@@ -43,22 +43,10 @@ RAN: Final = 0.75
 LEAST: Final = 2
 _GRANTS: Final = ("acquire", "reenter")
 _QUESTIONS: Final = (
-    *(
-        "GET",
-        "MGET",
-        "EXISTS",
-        "TTL",
-        "PTTL",
-        "EXPIRETIME",
-        "PEXPIRETIME",
-        "TYPE",
-        "HGET",
-        "HMGET",
-        "HGETALL",
-        "HEXISTS",
-    ),
-    *("HLEN", "HKEYS", "SISMEMBER", "SMEMBERS", "SCARD", "ZSCORE", "ZRANK", "ZRANGE", "ZCARD", "LRANGE", "LINDEX"),
-    *("LPOS", "LLEN", "STRLEN", "EVAL_RO", "EVALSHA_RO", "FCALL_RO"),
+    *("GET", "MGET", "EXISTS", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "TYPE", "STRLEN"),
+    *("HGET", "HMGET", "HGETALL", "HEXISTS", "HLEN", "HKEYS", "SISMEMBER", "SMEMBERS", "SCARD"),
+    *("ZSCORE", "ZRANK", "ZRANGE", "ZCARD", "LRANGE", "LINDEX", "LPOS", "LLEN"),
+    *("EVAL_RO", "EVALSHA_RO", "FCALL_RO"),
 )
 """Commands that change nothing."""
 _EXAMPLES: Final = 3
