@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 import fencepost
+from fencepost.history import process_of
 from harness.checkers.exclusion import check
 from tests.harness import runs
 from tests.harness.second_tries import caught
@@ -75,7 +76,8 @@ def test_a_fault_that_hits_a_client_hits_all_its_tasks(tmp_path: Path) -> None:
     paused = [names for names in run.faults["paused_clients"] if names]
     assert paused
     for names in paused:
-        assert {f"{name.partition('@')[0]}@{task}" for name in names for task in (1, 2)} == set(names)
+        clients = {process_of(name) for name in names}
+        assert {*clients, *(f"{client}@{task}" for client in clients for task in (1, 2))} == set(names)
 
 
 def test_killed_tasks_go_on_numbering_their_sections(tmp_path: Path) -> None:

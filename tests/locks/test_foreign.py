@@ -391,7 +391,8 @@ def test_every_message_in_the_document_is_one_of_the_protocol() -> None:
     messages = [line for block in blocks for line in block.split("```", 1)[0].strip().splitlines()]
     requests = [json.loads(line)["do"] for line in messages if '"do"' in line]
     answers = [msgspec.json.decode(line, type=foreign.AdapterAnswer) for line in messages if '"do"' not in line]
-    assert requests == ["open", "acquire", "extend", "release", "close", "acquire", "held", "acquire_shared", "run"]
+    steps = ["open", "acquire", "extend", "release", "close", "acquire", "held", "acquire", "acquire_shared", "run"]
+    assert requests == steps
     assert {answer.outcome for answer in answers} == {"ok", "fail", "info"}
 
 

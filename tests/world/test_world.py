@@ -105,7 +105,7 @@ def test_what_a_lock_does_wrong_with_cancelled_calls_is_found_only_if_calls_are_
 
 
 def test_a_history_as_literal_python_is_judged_as_the_run_was() -> None:
-    history = play("workloads.mutants:HalfIsEnough", 5, "--nodes", "4", "--habits", "none")
+    history = play("workloads.mutants:HalfIsEnough", 4, "--nodes", "4", "--habits", "none")
     assert shrink.shows(history, "overlap")
     names: dict[str, Any] = {}
     exec("\n".join(shrink.literal(history)), {**vars(words), **vars(histories)}, names)
@@ -114,7 +114,7 @@ def test_a_history_as_literal_python_is_judged_as_the_run_was() -> None:
 
 
 def test_what_a_finding_does_not_need_is_taken_away() -> None:
-    history = play("workloads.mutants:HalfIsEnough", 5, "--nodes", "4", "--habits", "none")
+    history = play("workloads.mutants:HalfIsEnough", 4, "--nodes", "4", "--habits", "none")
     overlap = next(each for each in judge(history.recorded()).findings if each.kind == "overlap").examples[0]
     needed = {(overlap[name]["client"], overlap[name]["section"]) for name in ("earlier", "later")}
     gone = {part for part in shrink.parts_of(history)[0] if (part[1][0][0], part[1][1]) not in needed}
