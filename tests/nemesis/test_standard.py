@@ -71,7 +71,7 @@ def test_no_node_comes_back_before_the_longest_lease_that_it_granted_is_over(
     killed = 0
     for spec in ("standard", "standard:aim=no"):
         fitted = for_cluster(parse_spec(spec), redis.SERVER, of)
-        for seed in range(40):
+        for seed in range(50):
             for planned in draw_schedule(fitted, seed, of, 60_000).faults:
                 fault = decode_fault(planned)
                 if isinstance(fault, NodeDown) and fault.nodes:
@@ -213,7 +213,7 @@ def test_its_faults_are_ordinary_faults_that_can_be_saved_and_edited() -> None:
 def test_of_its_faults_those_are_played_that_so_many_nodes_and_clients_can_meet(of: Topology) -> None:
     spec = for_cluster(parse_spec("standard"), redis.SERVER, of)
     faults = draw_schedule(spec, 7, of, 60_000).faults
-    assert {planned.nemesis for planned in faults} == {"partition", "latency", "pause", "crash", "errors"}
+    assert {planned.nemesis for planned in faults} == {"partition", "latency", "pause", "crash", "errors", "lost-reply"}
     every = [str(chosen) for chosen in parse_spec("standard").chosen]
     played = [str(chosen) for chosen in spec.chosen]
     needed = {name: shape.min_nodes for name, shape in SHAPES.items()}
