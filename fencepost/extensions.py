@@ -67,10 +67,11 @@ def objects_in(folder: ModuleType, name: str, kind: type[Any]) -> Iterator[tuple
 
 
 def object_in(module_name: str, name: str, kind: type[Any]) -> Any:
-    """What this module defines under this name. Raises UsageError if that is missing or of another kind."""
+    """What this module defines under this name. Raises UsageError if that is missing or, in a user's module, of another
+    kind. (To compare with a protocol asks for every member, which may import what is slow to import.)"""
     module = load(module_name)
     found = getattr(module, name, None)
-    if not isinstance(found, kind):
+    if found is None or (_file_of_user(module_name) is not None and not isinstance(found, kind)):
         raise UsageError(f"{module.__file__}: {name} must be a {kind.__module__}.{kind.__qualname__}")
     return found
 
@@ -78,10 +79,16 @@ def object_in(module_name: str, name: str, kind: type[Any]) -> Any:
 def load(name: str) -> ModuleType:
     """The module of this name in a package that can be extended. Raises UsageError if it is a user's and cannot be
     imported."""
-    folders = extension_folders()
-    spec = find_spec(name) if folders else None
-    path = Path(spec.origin) if spec is not None and spec.origin else None
-    if path is None or not any(path.is_relative_to(folder) for folder in folders):
+    path = _file_of_user(name)
+    if path is None:
         return import_module(name)
     with user_code(str(path), f"{path} cannot be imported"):
         return import_module(name)
+
+
+def _file_of_user(name: str) -> Path | None:
+    """Where a user keeps the module of this name; None if it is fencepost's."""
+    folders = extension_folders()
+    spec = find_spec(name) if folders else None
+    path = Path(spec.origin) if spec is not None and spec.origin else None
+    return path if path is not None and any(path.is_relative_to(folder) for folder in folders) else None
