@@ -17,7 +17,8 @@ from harness.history.key_owners import rows_of
 from harness.history.sent_after import SLACK_NS
 
 if TYPE_CHECKING:
-    from harness.history.recorded import Recorded
+    from harness.history.ledger import Ledger
+    from harness.history.run_tables import RunTables
 
 _LEAVES: Final = ("set", "overwritten", "prolonged", "changed")
 
@@ -33,13 +34,13 @@ class CancelledCall(NamedTuple):
     gone_ns: int
 
 
-def cancelled_calls(run: Recorded) -> tuple[CancelledCall, ...]:
+def cancelled_calls(run: RunTables, ledger: Ledger | None) -> tuple[CancelledCall, ...]:
     """Those that may have left anything, in the order of `ops`: each release, because the keys of its section may have
     stayed, and where it is not on record what changed the keys, each acquire."""
     if "cancelled" not in run.ops:  # recorded before calls could be cancelled
         return ()
     ops = run.ops[run.ops["cancelled"].to_numpy(np.bool_)]
-    changes = _Changes.of(run) if len(ops) else None
+    changes = _Effects.of(run, ledger) if len(ops) else None
     stays_ns = round(run.lease_ms * 1e6) + SLACK_NS
     found = []
     for f, client, key, since_ns, ended_ns in rows_of(ops, "f", "client", "key", "invoke_ns", "complete_ns"):
@@ -52,18 +53,18 @@ def cancelled_calls(run: Recorded) -> tuple[CancelledCall, ...]:
     return tuple(found)
 
 
-class _Changes(NamedTuple):
+class _Effects(NamedTuple):
     """By process, when the proxy received the requests that left something on a node, in order, and when the node had
     done that."""
 
     of_process: dict[str, tuple[Ints, Ints]]
 
     @classmethod
-    def of(cls, run: Recorded) -> Self | None:
+    def of(cls, run: RunTables, ledger: Ledger | None) -> Self | None:
         """None if not every change is on record."""
-        if run.ledger is None or not run.ledger.recorded.issuperset(run.nodes):
+        if ledger is None or not ledger.recorded.issuperset(run.nodes):
             return None
-        rows = run.ledger.rows
+        rows = ledger.rows
         rows = rows[(rows["what"].isin(_LEAVES) & (rows["from_client_ns"] >= 0)).to_numpy(bool)]
         by_process = rows.sort_values("from_client_ns").groupby("client", observed=True)
         return cls(

@@ -38,7 +38,7 @@ class Recorded(RunTables):
     @cached_property
     def cancelled(self) -> tuple[CancelledCall, ...]:
         """The calls that users cancelled, and that may have left something on the nodes."""
-        return cancelled_calls(self)
+        return cancelled_calls(self, self.ledger)
 
     @cached_property
     def backing(self) -> Backing | None:

@@ -19,7 +19,7 @@ from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.groups import Ints
 
 if TYPE_CHECKING:
-    from harness.history.recorded import Recorded
+    from harness.history.run_tables import RunTables
 
 SLACK_NS: Final = 250_000_000
 """For so long something may be late although nothing is on record that held it up."""
@@ -38,7 +38,7 @@ class SentAfter:
     nodes: Sequence[str]
 
     @classmethod
-    def of(cls, run: Recorded) -> SentAfter:
+    def of(cls, run: RunTables) -> SentAfter:
         """Of a run whose requests are on record."""
         wire = run.wire()
         assert wire is not None

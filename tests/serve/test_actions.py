@@ -80,7 +80,7 @@ def test_a_run_is_refused_in_the_words_of_the_command_line(options: str, said: s
 def test_a_run_that_was_not_started_here_cannot_be_stopped_here(served: Served) -> None:
     status, _, body = served.send(f"runs/{quote(the_run(served))}/stop", {"form": served.form_token()})
     assert status == 400
-    assert told(body) == "This run was not started here, or has ended. Stop it where it was started, by Ctrl-C."
+    assert "was not started here" in told(body)
 
 
 @pytest.mark.parametrize("text", ["a/b", "<b>", "x" * 41, " ".join(map(str, range(21)))])

@@ -180,7 +180,8 @@ def test_published_documents_are_listed_and_shown_as_pages(served: Served) -> No
 @pytest.mark.parametrize("asked", ["", "?run=a", "?run=a&run=b&run=c"])
 def test_only_two_runs_go_side_by_side(asked: str, served: Served) -> None:
     status, _, body = served.ask(f"two{asked}")
-    assert (status, told(body)) == (400, "Choose two runs in the list, and only two.")
+    assert status == 400
+    assert "two runs" in told(body)
     assert f'<a href="{served.root}">All runs</a>' in body.decode()
     assert served.ask("two?run=..&run=linked")[0] == 404
 
@@ -213,7 +214,8 @@ def test_hostile_names_are_text(served: Served) -> None:
 @pytest.mark.parametrize("path", ["/", "/wrong/", "/wrong/runs/x/", "//", "/wrong/runs/x/files/config.json"])
 def test_without_the_token_nothing_is_shown(path: str, served: Served) -> None:
     status, _, body = served.ask(path)
-    assert (status, told(body)) == (403, "Use the whole address that `fencepost serve` printed.")
+    assert status == 403
+    assert "the whole address" in told(body)
     assert served.root.strip("/") not in body.decode()
 
 
