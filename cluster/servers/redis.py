@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from cluster import probe, resp
 from cluster.address import Address
@@ -82,6 +83,11 @@ def server_directives(place: Place) -> Directives:
 def config_file(lines: Iterable[Sequence[str]]) -> bytes:
     """A file of directives."""
     return "".join(" ".join(word or '""' for word in line) + "\n" for line in lines).encode()
+
+
+def part_id(host: str) -> str:
+    """The id of a part of a group, 40 hexadecimal digits, before it has drawn one itself."""
+    return hashlib.sha1(host.encode(), usedforsecurity=False).hexdigest()
 
 
 def member_directives(place: Place) -> Iterator[Sequence[str]]:
@@ -184,13 +190,7 @@ class RedisServer(BareServer):
 
     @property
     def sentinel(self) -> Server | None:
-        return RedisSentinel(
-            name=f"{self.name}-sentinel",
-            help=f"a sentinel of {self.name}",
-            product=self.product,
-            version_field=self.version_field,
-            programs=self.programs,
-        )
+        return RedisSentinel.beside(self)
 
     @property
     def elsewhere(self) -> Server | None:
@@ -270,6 +270,16 @@ class RedisSentinel(UntouchedRedis):
     policies: tuple[Policy, ...] = ("none",)
     probe_links: ProbeLinks = probe.ping_links
     is_scriptable: bool = False
+
+    @classmethod
+    def beside(cls, server: RedisServer) -> Self:
+        return cls(
+            name=f"{server.name}-sentinel",
+            help=f"a sentinel of {server.name}",
+            product=server.product,
+            version_field=server.version_field,
+            programs=server.programs,
+        )
 
     def arguments(self, place: Place) -> list[str]:
         directives = (

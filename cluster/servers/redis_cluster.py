@@ -7,7 +7,6 @@ majority of the primaries stops serving after a while. Members talk to each othe
 from __future__ import annotations
 
 import binascii
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,7 @@ from cluster import resp
 from cluster.address import Address
 from cluster.parallel import at_once
 from cluster.server import Group, Place, Server
-from cluster.servers.redis import UntouchedRedis, config_file, member_directives
+from cluster.servers.redis import UntouchedRedis, config_file, member_directives, part_id
 
 PORT: Final = 6379
 _PEERS: Final = 16379
@@ -125,14 +124,10 @@ def _cluster(place: Place) -> Iterator[tuple[str, ...]]:
     for number, host in enumerate(hosts):
         own = ("myself," if host == place.host else "") + ("master" if host in primaries else "slave")
         its = number % len(primaries)
-        copied = "-" if host in primaries else _id(primaries[its])
+        copied = "-" if host in primaries else part_id(primaries[its])
         slots = (f"{edges[its]}-{edges[its + 1] - 1}",) if host in primaries else ()
-        yield _id(host), f"{host}:{PORT}@{_PEERS}", own, copied, "0", "0", str(its + 1), "connected", *slots
+        yield part_id(host), f"{host}:{PORT}@{_PEERS}", own, copied, "0", "0", str(its + 1), "connected", *slots
     yield "vars", "currentEpoch", str(len(primaries)), "lastVoteEpoch", "0"
-
-
-def _id(host: str) -> str:
-    return hashlib.sha1(host.encode(), usedforsecurity=False).hexdigest()
 
 
 SERVER: Server = ClusterMember(

@@ -8,7 +8,6 @@ the primary until the sentinels have seen it up for eight seconds.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from cluster.servers.redis import (
     UntouchedRedis,
     config_file,
     member_directives,
+    part_id,
     read_clock,
 )
 from fencepost.quorum import quorum
@@ -133,13 +133,7 @@ class SentinelMember(UntouchedRedis):
 
     @property
     def sentinel(self) -> Server | None:
-        return _Sentinel(
-            name=f"{self.name}-sentinel",
-            help=f"a sentinel of {self.name}",
-            product=self.product,
-            version_field=self.version_field,
-            programs=self.programs,
-        )
+        return _Sentinel.beside(self)
 
     @property
     def elsewhere(self) -> Server | None:
@@ -157,7 +151,7 @@ class _Sentinel(RedisSentinel):
 def _watching(place: Place) -> Iterator[tuple[str, ...]]:
     primary, *replicas = place.members.values()
     login, others = place.access.harness, [host for host in place.members.values() if host != place.host]
-    yield "sentinel", "myid", _id(place.host)
+    yield "sentinel", "myid", part_id(place.host)
     yield "sentinel", "monitor", GROUP, primary, str(PORT), str(quorum(len(place.members)))
     yield "sentinel", "down-after-milliseconds", GROUP, str(_DOWN_AFTER_MS)
     yield "sentinel", "failover-timeout", GROUP, str(_FAILOVER_LIMIT_MS)
@@ -168,11 +162,7 @@ def _watching(place: Place) -> Iterator[tuple[str, ...]]:
     for host in replicas:
         yield "sentinel", "known-replica", GROUP, host, str(PORT)
     for host in others:
-        yield "sentinel", "known-sentinel", GROUP, host, str(SENTINEL_PORT), _id(host)
-
-
-def _id(host: str) -> str:
-    return hashlib.sha1(host.encode(), usedforsecurity=False).hexdigest()
+        yield "sentinel", "known-sentinel", GROUP, host, str(SENTINEL_PORT), part_id(host)
 
 
 SERVER: Server = SentinelMember(

@@ -35,8 +35,8 @@ class CancelledCall(NamedTuple):
 
 
 def cancelled_calls(run: RunTables, ledger: Ledger | None) -> tuple[CancelledCall, ...]:
-    """Those that may have left anything, in the order of `ops`: each release, because the keys of its section may have
-    stayed, and where it is not on record what changed the keys, each acquire."""
+    """The calls that may have left something on a node, in the order of `ops`: each release, because the keys of its
+    section may have stayed, and the acquires that changed a key, or all where the changes are not on record."""
     if "cancelled" not in run.ops:  # recorded before calls could be cancelled
         return ()
     ops = run.ops[run.ops["cancelled"].to_numpy(np.bool_)]

@@ -166,8 +166,8 @@ def _unsettled(windows: Iterable[tuple[FaultEvent, int, int]], settles_ms: float
 
 
 def _out_of_service(nodes: Sequence[str], active: Sequence[FaultEvent], group: GroupFacts | None) -> set[str]:
-    """The nodes that are down, or members of a group that may have no quorum behind them. If its leader alone serves,
-    any of those that do not hear all others may be it, and all count as out of service."""
+    """The nodes that are down, or members of a group that may have no quorum behind them. If only the leader serves and
+    some members do not hear each other, any member may be the leader, so all count as out of service."""
     down = {name for event in active for name in event.nodes}
     if group is None:
         return down

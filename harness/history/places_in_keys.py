@@ -28,8 +28,8 @@ _TAKE: Final = (*REMOVE, "DECR", "DECRBY", "DEL", "UNLINK")
 
 
 class Place(NamedTuple):
-    """`section`: its place in `sections`. `until_ns`: by when so many of its keys had expired that no majority of their
-    nodes was left; forever if they did not."""
+    """`section`: the row in `sections`. `until_ns`: by then the key had expired on so many nodes that no majority still
+    held it; forever if it had not."""
 
     section: int
     key: str

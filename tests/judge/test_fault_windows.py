@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fencepost.history import ClientEnd, FaultEvent
+from harness.explain.words import out_of_order
 from harness.history.fault_windows import FOREVER_NS, GroupFacts, longest_windows, majority_windows, merged, windows
 from harness.history.tasks import hitting_tasks
 from tests.judge.histories import START_NS, History
@@ -163,6 +164,14 @@ def test_the_tasks_of_a_client_are_hit_with_it_and_a_replica_has_none() -> None:
     event, _ = hitting_tasks(planned.faults, ("c1", "c2"), 2)
     assert event.cut_links == (("c1", "n1"), ("c1@1", "n1"), ("c1@2", "n1"), ("n2", "n1"))
     assert event.paused_clients == ("c1", "c1@1", "c1@2")
+
+
+def test_a_process_and_its_links_are_told_once_however_many_tasks_it_has() -> None:
+    hit = {"cut_links": (("c1", "n1"),), "paused_clients": ("c1",)}
+    run = History(tasks=2).fault("f1", 10, 20, **hit).recorded()
+    assert (
+        out_of_order(run, START_NS + 12_000_000, START_NS + 15_000_000) == "c1 was stopped and 1 link was cut or slow"
+    )
 
 
 def test_a_group_is_out_of_reach_while_it_elects_a_leader_and_then_with_one_member_down() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.history import ClientEnd
+from fencepost.history import ClientEnd, task_names
 from harness.checkers.explained import explain
 from harness.checkers.free_waits import Figures, check
 from harness.verdict import Finding, Verdict
@@ -369,11 +369,12 @@ def queue(
     how: Any = "killed",
     ttl_ms: int = 400,
     until: float = 3000,
+    tasks: int = 1,
 ) -> History:
     """c2 asks in vain until 3,000, every 300 ms. What clients do to the queue: when, and by which words. `how`: c3 ends
     at 90."""
     history = (
-        freed(clients=5, ttl_ms=ttl_ms)
+        freed(clients=5, ttl_ms=ttl_ms, tasks=tasks)
         .op("c4", "acquire", "fail", 1, 1, 1900)
         .op("c4", "acquire", "fail", 2, 1901, 3100)
     )
@@ -382,7 +383,9 @@ def queue(
         history.request(client, "n1", f"EVAL {words}" if script else words, at, at + 0.5, reply="1")
         history.seen("n1", "changed", at, key=key).key_events[-1].command = command
     if how is not None:
-        history.ends.append(ClientEnd("c3", 1, how, ms(90), "acquiring"))
+        first, *others = task_names("c3", tasks)
+        history.ends.append(ClientEnd(first, 1, how, ms(90), "acquiring"))
+        history.ends += (ClientEnd(other, 1, how, ms(90), "inside") for other in others)
     return asks(waits(until, history=history), 300, until)
 
 
@@ -422,6 +425,10 @@ def test_an_entry_that_may_be_gone_or_may_be_another_clients_is_none(did: Any) -
 def test_it_has_as_long_as_a_gap_without_a_grant_takes(ttl_ms: int, found: float | None) -> None:
     """Three leases, and not a lease and a second."""
     assert longest(queue(WAITS, ttl_ms=ttl_ms)) == found
+
+
+def test_the_tasks_of_a_process_die_with_it() -> None:
+    assert longest(queue(WAITS, tasks=2)) == 3000 - FREE
 
 
 def test_a_key_from_which_nothing_was_ever_taken_holds_no_places() -> None:

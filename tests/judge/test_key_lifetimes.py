@@ -433,10 +433,16 @@ def test_nor_does_it_tell_when_the_key_would_have_expired() -> None:
 
 
 def counted(
-    *released: str, clocks: bool = False, expired: float = 120, did: tuple[str, str] = ("INCR", "DECR"), **config: Any
+    *released: str,
+    clocks: bool = False,
+    expired: float = 120,
+    did: tuple[str, str] = ("INCR", "DECR"),
+    undone: bool = False,
+    **config: Any,
 ) -> History:
     """c1, c2 and c3 raise a count of n1 at 10, 50 and 60, with leases of 90 ms; its key has a time to live from 10 on
-    only, and expires. Of those the `released` ones leave at 100, and take their place out."""
+    only, and expires. Of those the `released` ones leave at 100, and take their place out. `undone`: c3's acquire takes
+    out what it had added."""
     more = {"nodes": 1, "clients": 3, "workload": "semaphore", "permits": 3} | config
     history = History(**more).watch("n1")
     for number, (client, at) in enumerate((("c1", 10), ("c2", 50), ("c3", 60))):
@@ -446,6 +452,10 @@ def counted(
         what = "changed" if number else "set"
         history.seen("n1", what, at + 0.4, f"{number + 1}", since=at - 0.2, ttl=110 if not number else None)
         history.key_events[-1].command = did[0]
+    if undone:
+        history.request("c3", "n1", "EVAL take 1 k1", 61, 61.2)
+        history.seen("n1", "changed", 61.4, "2", since=60.8)
+        history.key_events[-1].command = did[1]
     for client in released:
         history.request(client, "n1", "EVAL take 1 k1", 100.3, 100.5)
         history.seen("n1", "changed", 100.6, "1", since=100.2)
@@ -480,6 +490,7 @@ def test_a_count_that_expires_under_the_clients_that_it_counts(golden: Golden) -
         (counted("c1", "c2", did=("SET", "DECR")), set()),
         (counted("c1", "c2", did=("RPUSH", "LPOP")), set()),
         (counted("c1", "c2", clocks=True), set()),
+        (counted("c1", "c2", undone=True), set()),
         (counted("c1", "c2", workload="fenced-counter", permits=1), set()),
     ],
     ids=[
@@ -491,6 +502,7 @@ def test_a_count_that_expires_under_the_clients_that_it_counts(golden: Golden) -
         "it keeps no places",
         "releases take nothing out that they added",
         "a wrong clock",
+        "an acquire takes out, too",
         "a lock for one client",
     ],
 )

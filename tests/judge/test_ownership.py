@@ -353,6 +353,11 @@ def unlocks(history: History, at: float = 650.5, client: str = "c1", word: str =
     return inside_script("DEL", history)
 
 
+def deletes_all(history: History, client: str) -> History:
+    """The hash, whatever is in it, when c1 has left."""
+    return history.request(client, "n1", "DEL k1", 651, 652).seen("n1", "deleted", 653, since=650.5)
+
+
 def test_a_reader_that_deletes_what_another_one_renews() -> None:
     """c2's lease was told until 500, and the node has counted on until 1,002 for it."""
     answer = check(unlocks(two_readers()).recorded())
@@ -381,7 +386,10 @@ def test_a_reader_that_deletes_what_another_one_renews() -> None:
         (unlocks(renews(two_readers(), 610, client="c1", word="a-0123456789", did="HDEL")), 1),
         (unlocks(renews(two_readers(), 610, client="c1", did="HDEL")), 0),
         (unlocks(renews(two_readers(), 610, client="c1", word="c-0123456789", did="HDEL")), 0),
+        (unlocks(renews(renews(two_readers(), 610, did="HINCRBY"), 620)), 0),
         (unlocks(two_readers(), client="c2", word=TOKEN), 0),
+        (deletes_all(two_readers(), "c1"), 1),
+        (deletes_all(two_readers(), "c2"), 0),
     ],
     ids=[
         "its lease had ended",
@@ -395,7 +403,10 @@ def test_a_reader_that_deletes_what_another_one_renews() -> None:
         "another member was removed",
         "its own member was removed",
         "no known member was removed",
-        "its own request",
+        "its member has a time of its own, also when it renews the key",
+        "its own request takes out its member",
+        "another client's request deletes the key",
+        "its own request deletes the key",
     ],
 )
 def test_a_member_is_its_readers_for_as_long_as_it_renews_it(history: History, number: int) -> None:
