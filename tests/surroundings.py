@@ -277,7 +277,7 @@ SURROUNDINGS: Final = (
         ["compare", "--axis", "nemesis=none", "--seeds", "1", "--workers", "1", "--", "--cluster", "process"],
         rare=True,
     ),
-    Surrounding("ulimit -t 1", 'ulimit -t 1; "$@"', rare=True),
+    Surrounding("ulimit -t 5", 'ulimit -t 5; "$@"', USAGE, "CPU time", rare=True),
     Surrounding("ulimit -l 0", 'ulimit -l 0; "$@"', rare=True),
     # folders
     Surrounding("a folder that was deleted", 'rmdir "$PWD"; "$@"', USAGE, "was deleted"),

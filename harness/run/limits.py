@@ -18,6 +18,8 @@ _ADDRESS_SPACE_BYTES: Final = 2 << 30
 """Of the largest process. Toxiproxy, a Go program, reserves most of this and uses little of it."""
 _FILE_BYTES: Final = 64 << 20
 """Of a log of a client, a server or the witness. The kernel ends a server whose file would become too large."""
+_SETUP_CPU_S: Final = 30
+"""Of processor time: a process may start, and judge a long record, before and after the load."""
 _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
 
@@ -33,6 +35,8 @@ def check_limits(config: RunConfig) -> None:
     size = f"{config.clients} clients of {config.nodes} nodes"
     _check(resource.RLIMIT_NOFILE, files, f"{size} need {files:,} open files", "ulimit -Hn", hard=True)
     _check(resource.RLIMIT_NPROC, processes, f"{size} need {processes:,} processes and threads", "ulimit -u")
+    seconds = _SETUP_CPU_S + (config.duration_ms + config.recovery_ms) // 1000
+    _check(resource.RLIMIT_CPU, seconds, f"a process of a run may need {seconds:,} s of CPU time", "ulimit -t")
     files = _FILE_BYTES
     _check(resource.RLIMIT_FSIZE, files, f"a run needs files of {files // _KIB:,} KiB", "ulimit -f", unit=_KIB)
     space = _ADDRESS_SPACE_BYTES

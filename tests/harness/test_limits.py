@@ -34,6 +34,7 @@ def with_limit(limit: str, folder: Path, *words: str) -> subprocess.CompletedPro
         ("-n 300", "10", "open files, and this shell allows 300 (ulimit -Hn)"),
         ("-n 4096", "170", "open files, and this shell allows 4,096 (ulimit -Hn)"),
         ("-u 50", "10", "processes and threads, and this shell allows 50 (ulimit -u)"),
+        ("-t 20", "10", "of CPU time, and this shell allows 20 (ulimit -t)"),
         ("-v 1000000", "10", "of address space, and this shell allows 976 (ulimit -v)"),
     ],
 )
