@@ -45,7 +45,7 @@ OURS: Final[Mapping[str, str]] = {
 
 
 def headline(rows: Sequence[Row]) -> str:
-    """`14 locks of 9 libraries in 4 languages, 1,200 runs: 7 locks broke a promise`."""
+    """`3 locks of 2 libraries in 1 language, 1,200 runs: 1 lock broke a promise (pottery)`."""
     played = [row for row in rows if row.subject.role == "library" and row.runs]
     runs = plural(sum(row.runs for row in rows), "run")
     if not played:
@@ -53,10 +53,9 @@ def headline(rows: Sequence[Row]) -> str:
     libraries = len({(row.library.name, row.library.language) for row in played})
     languages = plural(len({row.library.language for row in played}), "language")
     of = f"{libraries} {'library' if libraries == 1 else 'libraries'} in {languages}"
-    blamed = sum(row.is_blamed for row in played)
-    return (
-        f"{plural(len(played), 'lock')} of {of}, {runs}: {plural(blamed, 'lock') if blamed else 'none'} broke a promise"
-    )
+    blamed = [row.subject.name for row in played if row.is_blamed]
+    outcome = f"{plural(len(blamed), 'lock')} broke a promise ({listed(blamed)})" if blamed else "none broke a promise"
+    return f"{plural(len(played), 'lock')} of {of}, {runs}: {outcome}"
 
 
 def controls(rows: Sequence[Row]) -> list[str]:

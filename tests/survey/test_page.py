@@ -58,7 +58,7 @@ def test_the_matrix_shows_every_answer_and_a_cross_leads_to_what_was_found(writt
     assert '<a href="#redlock-ng-validity">✗</a><span>1 of 7</span>' in page
     assert 'id="redlock-ng-validity"' in page
     assert "<b>✓</b><span>≤ 41 %</span>" in page
-    assert "1 lock of 1 library in 1 language, 14 runs: 1 lock broke a promise." in page
+    assert "1 lock of 1 library in 1 language, 14 runs: 1 lock broke a promise (redlock-ng)." in page
     assert "redlock (ours, a correct lock: it must not be blamed): 6 runs, not blamed." in page
     assert "control-quorum-of-two (ours, broken on purpose: it must be blamed): 1 run, blamed for exclusive." in page
     assert "set-nx-px: not played: no server." in page
