@@ -64,9 +64,9 @@ _HOW_TO_READ: Final = (
         Strong("Node outage."),
         " A time at which one or more servers went down with what they had in memory. ",
         Strong("Opportunity."),
-        " A node outage that could matter: a majority of the servers held the key right before it, and those of them "
-        "that stayed up were no majority. Either counts as hit if a second client was let in after it while a first "
-        "one held the lock, by the lock's fault; several overlaps count once.",
+        " A node outage that took a key's majority away: a majority of the servers held the key right before it, and "
+        "only a minority did afterwards. A node outage or opportunity counts as hit if a second client was let in "
+        "after it while a first one held the lock, by the lock's fault; several overlaps count once.",
     ),
     (
         Strong("Rate."),
