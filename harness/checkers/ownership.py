@@ -33,6 +33,7 @@ from fencepost.text import listed, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import change_told, how_sent
 from harness.figures import KeyFigures, Row
+from harness.history.calls import NO_CALL
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import places_of, rows_of
 from harness.history.ledger import Change, Ledger
@@ -157,7 +158,9 @@ class _Holders:
         if row["of"] in self._shared:
             return None
         setter = {name: column[row["of"]] for name, column in self._rows.items()}
-        if (call := self._handed_over.get(row["of"])) is not None:
+        if (call := self._handed_over.get(row["of"])) == NO_CALL:
+            return None
+        if call is not None:
             setter |= self._receiver(call)
         if setter["by"] != "client" or setter["task"] is None or setter["section"] < 0:
             return None

@@ -1,7 +1,8 @@
 """Keys that a client set for another one: a lock that hands itself to the next in its queue.
 
 The value says for whom. The request that set it does not contain it, because the script found it in the queue; and only
-one client has ever sent it, in an acquire. The key is that client's from then on.
+one client has ever sent it, in an acquire. The key is that client's from then on. If nothing read the value before it
+was gone, a script that hands keys over elsewhere may have set it for any client.
 """
 
 from __future__ import annotations
@@ -15,27 +16,35 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.history.calls import Calls
+from harness.history.calls import NO_CALL, Calls
 
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
 
 _ACQUIRES = ("acquire", "reenter")
+_SCRIPTS = ("EVAL", "EVALSHA", "FCALL")
 
 
 def handed_over(rows: pd.DataFrame, calls: Calls, wire: WireRecord) -> dict[int, int]:
     """By row of a ledger that set a key for another client: the place of the call in which that client had asked for
-    it."""
+    it; NO_CALL where that is not known."""
     values = _values(rows)
-    of = {row: value for row, value in values.items() if not value.lstrip("-").isdigit()}  # a count is no name
-    request = rows["request"].to_numpy(np.int64)[list(of)]
-    said = wire.requests["arguments"].take(pa.array(request)).to_pylist()
-    unsaid = [row for row, words in zip(of, said, strict=True) if of[row] not in words]
-    receivers = _receivers({of[row] for row in unsaid}, calls, wire) if unsaid else {}
-    return {row: receivers[of[row]] for row in unsaid if of[row] in receivers}
+    request = rows["request"].to_numpy(np.int64)[list(values)]
+    said = dict(zip(values, wire.requests["arguments"].take(pa.array(request)).to_pylist(), strict=True))
+    unsaid = {
+        row: value
+        for row, value in values.items()
+        if value is not None and value not in said[row] and not value.lstrip("-").isdigit()  # a count is no name
+    }
+    receivers = _receivers(set(unsaid.values()), calls, wire) if unsaid else {}
+    found = {row: receivers[value] for row, value in unsaid.items() if value in receivers}
+    commands = rows["command"].tolist()
+    scripts = {said[row][0] for row in found if commands[row] in _SCRIPTS}
+    unread = (row for row, value in values.items() if value is None and commands[row] in _SCRIPTS)
+    return found | {row: NO_CALL for row in unread if said[row][0] in scripts}
 
 
-def _values(rows: pd.DataFrame) -> dict[int, str]:
+def _values(rows: pd.DataFrame) -> dict[int, str | None]:
     """By row in which a client's request set a key: its value, or else what was read when the key was prolonged."""
     is_set = rows["what"].isin(["set", "overwritten"]) & (rows["cause"] == "request") & (rows["by"] == "client")
     is_told = rows["value"].notna().to_numpy(bool)
@@ -43,7 +52,7 @@ def _values(rows: pd.DataFrame) -> dict[int, str]:
     found = dict(zip(later["of"].tolist(), later["value"].tolist(), strict=True))
     places = np.flatnonzero(is_set.to_numpy(bool) & (rows["request"] >= 0).to_numpy(bool)).tolist()
     values = rows["value"].tolist()
-    return {row: value for row in places if (value := values[row] if is_told[row] else found.get(row))}
+    return {row: values[row] if is_told[row] else found.get(row) for row in places}
 
 
 def _receivers(values: Set[str], calls: Calls, wire: WireRecord) -> dict[str, int]:

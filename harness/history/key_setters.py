@@ -107,6 +107,8 @@ class Setters:
 
 def _receiver(ledger: Ledger, call: int, places: Mapping[tuple[Any, ...], int]) -> Setter:
     """That call's client, and its section if it was granted."""
+    if call == NO_CALL:
+        return UNKNOWN
     calls = ledger.calls
     section = (calls.client[call], int(calls.life[call]), int(calls.section[call]))
     place = places.get(section, NO_SECTION) if calls.outcome[call] == "ok" else NO_SECTION

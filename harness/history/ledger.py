@@ -79,7 +79,8 @@ class Doer(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """`rows`: the changes. `calls`: those of the clients. `recorded`: the nodes of whose requests none is missing.
-    `handed_over`: by row that set a key for another client than the one that asked for it, that client's call."""
+    `handed_over`: by row that set a key for another client than the one that asked for it, that client's call;
+    NO_CALL if that is not known."""
 
     rows: pd.DataFrame
     calls: Calls

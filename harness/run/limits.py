@@ -35,7 +35,7 @@ def check_limits(config: RunConfig) -> None:
     size = f"{config.clients} clients of {config.nodes} nodes"
     _check(resource.RLIMIT_NOFILE, files, f"{size} need {files:,} open files", "ulimit -Hn", hard=True)
     _check(resource.RLIMIT_NPROC, processes, f"{size} need {processes:,} processes and threads", "ulimit -u")
-    seconds = _SETUP_CPU_S + (config.duration_ms + config.recovery_ms) // 1000
+    seconds = _SETUP_CPU_S + int(config.duration_ms + config.recovery_ms) // 1000
     _check(resource.RLIMIT_CPU, seconds, f"a process of a run may need {seconds:,} s of CPU time", "ulimit -t")
     files = _FILE_BYTES
     _check(resource.RLIMIT_FSIZE, files, f"a run needs files of {files // _KIB:,} KiB", "ulimit -f", unit=_KIB)

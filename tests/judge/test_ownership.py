@@ -446,6 +446,16 @@ def test_a_key_that_was_handed_over_belongs_to_the_client_that_had_asked_for_it(
     assert owners.holdings[["value", "client", "section"]].values.tolist() == [["a", "c1", 0], ["ticket", "c2", 1]]
 
 
+@pytest.mark.parametrize(("script", "number"), [("release", 0), ("another", 1)])
+def test_what_a_script_that_hands_over_sets_unread_is_of_no_known_client(script: str, number: int) -> None:
+    history = handed_over("ticket").op("c2", "acquire", "fail", 2, 920, 930)
+    history.request("c2", "n1", f"EVAL {script} 1 k1 ticket 400", 921, 922)
+    history.seen("n1", "set", 923, since=920, ttl=400)
+    history.section("c1", 950, 1000, number=2, asked=940).op("c1", "extend", "ok", 2, 959, 963)
+    history.request("c1", "n1", "PEXPIRE k1 400", 960, 961).seen("n1", "prolonged", 962, since=959, ttl=400)
+    assert sum(found(history)) == number
+
+
 @pytest.mark.parametrize("history", [handed_over("another"), handed_over("ticket", also_by="c3")])
 def test_a_value_that_several_clients_have_sent_or_none_does_not_tell_whose_key_it_is(history: History) -> None:
     owners = history.recorded().owners
