@@ -110,6 +110,15 @@ def test_a_lock_that_let_two_in_is_not_recommended_however_fast() -> None:
     assert choose(need, rows_of(both)).best.system.name == "postgres-transaction"  # type: ignore[union-attr]
 
 
+def test_a_system_that_lost_data_is_not_recommended_to_those_who_need_it_kept() -> None:
+    need, lines = NEEDS[0], lines_of("postgres-transaction")
+    assert choose(need, rows_of(lines)).best is not None
+    for fault in (PAUSED, LED):
+        choice = choose(need, rows_of(lines_of("postgres-transaction", **{fault: {"lost": 1}})))
+        assert choice.best is None
+        assert choice.none_fits
+
+
 def test_systems_whose_intervals_overlap_are_not_told_apart() -> None:
     (need,) = (need for need in NEEDS if need.name == "data")
     choice = choose(need, rows_of([*lines_of("redlock"), *lines_of("postgres-transaction")]))

@@ -71,9 +71,9 @@ def document_of(played: Played, rows: Sequence[SystemRow]) -> StudyDocument:
             Heading("What fits which need"),
             DataTable(("need", "recommended", "not told from it"), [_advice(choose(n, shown)) for n in NEEDS], "said"),
             Paragraph(
-                "A lock that was to blame for two clients inside at once is never recommended. “Not told from it”: its "
-                "interval and that of the recommended one overlap, or one of the two is of a single run, so more runs "
-                "may turn the order.",
+                "A lock that was to blame for two clients inside at once is never recommended, nor is one that lost "
+                "data to those who need it kept. “Not told from it”: its interval and that of the recommended one "
+                "overlap, or one of the two is of a single run, so more runs may turn the order.",
                 "hint",
             ),
             Paragraph(READING, "hint"),
@@ -96,7 +96,7 @@ def headline(rows: Sequence[SystemRow]) -> str:
     if not shown:
         return "No run was judged yet."
     broken = [row.system.name for row in shown if row.broken.rate.events]
-    lost = [row.system.name for row in shown if _loses(row)]
+    lost = [row.system.name for row in shown if row.runs_that_lost]
     guarded = [row.system.name for row in shown if row.lost[WITH].rate.runs]
     failed = [row.system.name for row in shown if row.lost[WITH].rate.events]
     runs = sum(row.exclusive.rate.runs for row in shown)
@@ -112,10 +112,6 @@ def headline(rows: Sequence[SystemRow]) -> str:
 
 def _of(names: Sequence[str]) -> str:
     return listed(names) if names else "none"
-
-
-def _loses(row: SystemRow) -> int:
-    return row.lost[WITHOUT].rate.events + row.lost_otherwise.rate.events
 
 
 def _tables(rows: Sequence[SystemRow]) -> Iterator[Block]:
@@ -211,7 +207,7 @@ def _from(cells: Sequence[str]) -> str:
 
 def _advice(choice: Recommendation) -> tuple[str, TableField | str, str]:
     if choice.best is None:
-        return choice.need.asks, "no run tells", MISSING
+        return choice.need.asks, "none of these" if choice.none_fits else "no run tells", MISSING
     row, of = choice.best, choice.need.of(choice.best)
     text = percent if isinstance(of, RunShare) else TEXTS[choice.need.name]
     found = ends(of)

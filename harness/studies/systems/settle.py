@@ -79,6 +79,11 @@ class SystemRow:
     def runs(self) -> int:
         return sum(map(len, self.lines.values()))
 
+    @property
+    def runs_that_lost(self) -> int:
+        """Of those without tokens."""
+        return self.lost[WITHOUT].rate.events + self.lost_otherwise.rate.events
+
 
 _Pick = Callable[[Mapping[str, str]], bool]
 """Whether a cell at this place counts."""
@@ -185,22 +190,25 @@ def figures_of(row: SystemRow, cell: str) -> Figures | None:
 @dataclass(frozen=True, slots=True)
 class Need:
     """What a reader may need most. `of`: the number that decides; the least of them is best if `is_least`, else the
-    largest."""
+    largest. `rules_out`: in so many runs the system did not do what is needed at all."""
 
     name: str
     asks: str
     of: Callable[[SystemRow], RunSpread | RunShare]
     is_least: bool
+    rules_out: Callable[[SystemRow], int] = lambda row: 0
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
     """The recommendation for a need: the best system, and those that the runs cannot tell from it: their intervals
-    overlap, or one of the two has no interval, because it is of one run. None where no system has a number."""
+    overlap, or one of the two has no interval, because it is of one run. None where no system has a number, or
+    `none_fits`."""
 
     need: Need
     best: SystemRow | None
     alike: tuple[SystemRow, ...]
+    none_fits: bool = False
 
 
 def ends(of: RunSpread | RunShare) -> tuple[float, float, float] | None:
@@ -215,13 +223,14 @@ def ends(of: RunSpread | RunShare) -> tuple[float, float, float] | None:
 
 def choose(need: Need, rows: Sequence[SystemRow]) -> Recommendation:
     """Only systems whose lock is never to blame are recommended."""
+    known = {row.system.name: (row, number) for row in rows if (number := ends(need.of(row))) is not None}
     found = {
-        row.system.name: (row, known)
-        for row in rows
-        if not row.broken.rate.events and (known := ends(need.of(row))) is not None
+        name: (row, number)
+        for name, (row, number) in known.items()
+        if not row.broken.rate.events and not need.rules_out(row)
     }
     if not found:
-        return Recommendation(need, None, ())
+        return Recommendation(need, None, (), none_fits=bool(known))
     sign = 1 if need.is_least else -1
     best, (_, low, high) = min(found.values(), key=lambda one: (sign * one[1][0], one[1][2] - one[1][1]))
     alike = (row for row, (_, a, b) in found.values() if row is not best and a <= high and low <= b)
@@ -236,7 +245,13 @@ _NOTHING: Final = RunSpread(None, None, None, 0, ())
 BUSY: Final = Crowd(16, 1)
 MANY: Final = Crowd(16, 16)
 NEEDS: Final = (
-    Need("data", "Which loses no data, even where no token guards it?", lambda row: row.lost[WITHOUT], True),
+    Need(
+        "data",
+        "Which loses no data, even where no token guards it?",
+        lambda row: row.lost[WITHOUT],
+        True,
+        lambda row: row.runs_that_lost,
+    ),
     Need("latency", "Which acquires fastest?", lambda row: row.p50_ms, True),
     Need("contended", f"Which grants most with {BUSY.name}?", _grants(BUSY), False),
     Need("parallel", f"Which grants most with {MANY.name}?", _grants(MANY), False),
