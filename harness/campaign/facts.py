@@ -52,11 +52,11 @@ def answer(part: Part, found: Sequence[Summary]) -> list[str]:
     if spared:
         worst = max(spared, key=lambda s: s.main_rate[1].high)
         unit, rate = worst.main_rate
-        which = "In the others" if hit else f"In all {plural(len(done), 'configuration')}"
+        which = "the others" if hit else plural(len(done), "configuration")
         said.append(
-            f"{which} none was seen. That is no proof: where the fewest runs tried ({printable(worst.cell.name)}, "
-            f"{wording.count(rate, wording.unit(unit, many=True))}), it may still happen in "
-            f"up to {percent(rate.high, up=True)} of runs; each cell shows its own bound."
+            f"No violation was seen in {which}. That is no proof: where the fewest runs tried "
+            f"({printable(worst.cell.name)}, {wording.count(rate, wording.unit(unit, many=True))}), one may still "
+            f"happen in up to {percent(rate.high, up=True)} of runs; each cell shows its own bound."
         )
     return [*said, counting]
 
@@ -82,7 +82,7 @@ def done(campaign: Campaign, lines: Sequence[RunLine], configs: Mapping[str, Run
         config = configs[part.cells[0].name]
         same = _common(config, [configs[cell.name] for cell in part.cells])
         paragraphs.append(
-            f"“{part.title}” {plural(len(part.cells), 'configuration')}, {plural(part.seeds, 'run')} of each. {same}"
+            f"“{part.title}”: {plural(len(part.cells), 'configuration')}, {plural(part.seeds, 'run')} of each. {same}"
         )
     took = milliseconds(sum(line.took_s for line in finished) * 1e3) if finished else "no time yet"
     paragraphs.append(

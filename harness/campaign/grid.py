@@ -177,7 +177,7 @@ def from_axes(texts: Sequence[str], seeds: int, first_seed: int, common: Mapping
     return Grid(
         name="-x-".join(axes),
         title=f"Comparison over {names}",
-        question=f"What changes when {' and '.join(axes)} change, and nothing else does?",
+        question=f"What difference does {' or '.join(axes)} make, with all else equal?",
         parts=(Part(title=names, cells=cells, seeds=seeds, options=dict(common)),),
         first_seed=first_seed,
     )

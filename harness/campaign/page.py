@@ -36,8 +36,8 @@ from harness.campaign.study import Played
 _MOST_PANELS: Final = 12
 _WHISKERS: Final = "The dot is what was seen, the whisker the 95 % interval."
 _FIELDS: Final = (
-    "Each field: violations blamed on the lock, of how many, and the rate with its 95 % interval. Where none was seen "
-    f"the upper end of the interval stands: nothing seen is not nothing there. {wording.METHOD}"
+    "Each field: violations blamed on the lock, of how many, and the rate with its 95 % interval. Where none was seen, "
+    f"the upper end of the interval stands: one may still happen. {wording.METHOD}"
 )
 _LEFT_FIELDS: Final = (
     "Each field: keys left on a server without an owner, and the longest time; then, where there were any, acquire "
@@ -100,14 +100,14 @@ def document_of(played: Played, found: Sequence[Summary]) -> StudyDocument:
         blocks=[
             Paragraph(grid.question, "lead"),
             *_in_short(played, found),
-            Heading("Background"),
-            *paragraphs(grid.introduction or facts.INTRODUCTION),
-            Heading("What was done"),
-            *paragraphs(facts.done(campaign, lines, configs)),
             *_unfinished(finished < grid.run_count),
             Heading("The answer"),
             *(block for part in grid.parts for block in _part(part, [s for s in found if s.part == part])),
             *_moments(played),
+            Heading("Background"),
+            *paragraphs(grid.introduction or facts.INTRODUCTION),
+            Heading("How it was tested"),
+            *paragraphs(facts.done(campaign, lines, configs)),
             Heading("Every configuration"),
             Paragraph(
                 "With the folders of its runs and the command that makes its first run again; the other runs have the "
