@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from cluster.backend_registry import everywhere
 from harness.campaign.grid import Cell, Grid, Part, check
 from harness.studies.systems.table import CROWDS, FAULTS, SYSTEMS, TOKENS, TTL_MS, WITHOUT, Crowd, System, SystemFault
 
-_COMMON: Final = {"cluster": "process", "ttl": f"{TTL_MS}ms", "require": "lease"}
+_COMMON: Final = {"cluster": everywhere().name, "ttl": f"{TTL_MS}ms", "require": "lease"}
 _UNDER_FAULTS: Final = {
     "clients": "5",
     "keys": "1",
