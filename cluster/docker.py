@@ -363,7 +363,8 @@ def _is_running(container: Container) -> bool:
 
 
 def _recipe(program: ServerProgram) -> Recipe:
-    return Recipe(program.name, program.image, program.path, f"/usr/local/bin/{program.server.programs[0]}")
+    inside = f"/usr/local/bin/{program.server.programs[0]}"
+    return Recipe(program.name, program.image, program.path, inside, program.server.needs_tree)
 
 
 def _proxy_recipe(program: ToxiproxyProgram) -> Recipe:

@@ -99,6 +99,8 @@ def _host_small(spec: ClusterSpec, state: RunState) -> None:
     small = replace(
         spec, nodes=spec.nodes[:1], clients=spec.clients[:1], replication="none", disks=None, clock_library=None
     )
+    if spec.group:  # one member is no group
+        small = replace(small, server=spec.resource_server)
     cluster = DockerCluster(small, state, state.path / "logs")
     cluster.start()
     try:

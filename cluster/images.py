@@ -30,6 +30,7 @@ from cluster.base import CalledOff, never
 from cluster.engine import ENGINE_ERRORS, words_of
 from cluster.engine_sweep import PROGRAM_LABEL
 from cluster.polling import becomes_true
+from cluster.server_tree import system_files
 from cluster.shared_libraries import shared_libraries
 from fencepost.errors import BrokenEnvironmentError
 
@@ -50,13 +51,15 @@ class Recipe:
     """How to get one program as an image.
 
     `name`: what an image built here is called, `fencepost/<name>`. `named`: the image that the user named; None: it is
-    built from `program`, a file of this host. `inside`: the program's path in either image.
+    built from `program`, a file of this host. `inside`: the program's path in either image. `has_tree`: the program
+    reads the tree that it is in, which is not in the image (`cluster.server_tree`).
     """
 
     name: str
     named: str | None
     program: Path
     inside: str
+    has_tree: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def _provide(client: DockerClient, recipe: Recipe, called_off: CalledOff) -> Ima
                 f"pull it where there is a network"
             )
         return _image(found, recipe.named, "pulled", recipe.inside)
-    files = _files_of(recipe.program, recipe.inside)
+    files = _files_of(recipe)
     built_as = f"fencepost/{recipe.name}:{content_hash(files)[:12]}"
     built = _find(client, built_as) or _build(client, files, built_as, recipe)
     return _image(built, built_as, "built-from-host", recipe.inside)
@@ -188,18 +191,19 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
     return archive_of(members)
 
 
-def _files_of(program: Path, inside: str) -> dict[str, bytes]:
+def _files_of(recipe: Recipe) -> dict[str, bytes]:
     """What has to be in the image, by path without the leading slash. Symbolic links are followed: the file is put
     where the loader will look for it."""
+    program = recipe.program
     try:
         content = program.read_bytes()
-        if content[:4] != b"\x7fELF":
+        if content[:4] != b"\x7fELF" and not recipe.has_tree:
             raise BrokenEnvironmentError(
                 f"{program} is not an ELF program, so no image can be made of it; name the program itself "
                 "and not a script, or use --cluster process"
             )
-        return {inside.lstrip("/"): content} | {
-            library.lstrip("/"): Path(library).read_bytes() for library in shared_libraries(program)
-        }
+        needed = system_files(program.resolve().parents[1]) if recipe.has_tree else shared_libraries(program)
+        files = {file.lstrip("/"): Path(file).read_bytes() for file in needed}
     except OSError as error:
         raise BrokenEnvironmentError(f"cannot read {program} to build an image: {error.strerror}") from error
+    return files if recipe.has_tree else {recipe.inside.lstrip("/"): content} | files

@@ -92,13 +92,19 @@ def _give(folder: Path, owner: Owner) -> None:
             owner.take(path)
 
 
-def _make_root(folder: Path) -> None:
-    """Put the system's files beside the tree that its programs need: libraries, and a shell if one is a script."""
-    programs = list((folder / "bin").iterdir())
+def system_files(tree: Path) -> set[str]:
+    """The files of the system that the programs in a tree need: libraries, and a shell if one is a script. Raises
+    OSError and BrokenEnvironmentError."""
+    programs = list((tree / "bin").iterdir())
     shells = {shell for program in programs if (shell := _shell_of(program))}
     needed = {library for program in (*programs, *map(Path, shells)) for library in shared_libraries(program)}
-    needed |= {library for loaded in (folder / "lib").rglob(_LOADED) for library in libraries_of(loaded)}
-    for file in (*needed, *shells):
+    needed |= {library for loaded in (tree / "lib").rglob(_LOADED) for library in libraries_of(loaded)}
+    return needed | shells
+
+
+def _make_root(folder: Path) -> None:
+    """Put the files of the system beside the tree."""
+    for file in system_files(folder):
         target = folder / file.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, target)

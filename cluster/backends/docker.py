@@ -132,8 +132,6 @@ def _no_members(spec: ClusterSpec) -> str | None:
     program = spec.server
     if spec.disks is not None:
         return f"the members of a group ({program.name}) have no disks of their own in containers"
-    if program.server.needs_tree:
-        return f"the members of this group ({program.name}) run as processes only"
     if os.geteuid():
         return f"only root may cut the members of a group ({program.name}) from each other in containers"
     try:

@@ -30,7 +30,7 @@ _ELECTION: Final = 3888
 _FILE: Final = "zoo.cfg"
 _DIRECT_MS: Final = 500.0
 _VERSION: Final = re.compile(r"^Apache ZooKeeper, version (\S+)", re.MULTILINE)
-_RUNS: Final = re.compile(r"^Zookeeper version: ([\d.]+)", re.MULTILINE)
+_RUNS: Final = re.compile(r"^zookeeper\.version=([\d.]+)", re.MULTILINE)
 _LEADS: Final = re.compile(r"^Zxid: 0x([0-9a-f]+)$.*^Mode: leader$", re.MULTILINE | re.DOTALL)
 _MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _JAVA: Final = (
@@ -47,7 +47,7 @@ _SETTINGS: Final = {
     "dataDir": "./data",
     "maxClientCnxns": "0",
     "admin.enableServer": "false",
-    "4lw.commands.whitelist": "ruok,srvr",
+    "4lw.commands.whitelist": "ruok,srvr,envi",
 }
 
 
@@ -139,8 +139,8 @@ class ZookeeperServer(BareServer):
         return _said(address, "ruok", timeout_ms) == "imok"
 
     def running_version(self, address: Address, timeout_ms: float) -> str:
-        if (found := _RUNS.search(said := zookeeper.word(address, "srvr", timeout_ms))) is None:
-            raise OSError(f"{address} answered srvr with {said!r}")
+        if (found := _RUNS.search(said := zookeeper.word(address, "envi", timeout_ms))) is None:
+            raise OSError(f"{address} answered envi with {said!r}")
         return found[1]
 
     def log_in(self, connection: socket.socket, login: Login) -> None:
