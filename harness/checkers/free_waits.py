@@ -52,6 +52,7 @@ from harness.history.ledger import ENDINGS, Change, Ledger
 from harness.history.link_activity import BLOCKING, Activity, Links
 from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded
+from harness.history.subscriptions import LISTEN, OF_THE_NODE
 from harness.history.waits import Wait, all_waits, in_the_way
 from harness.verdict import Answer, Finding, shown
 
@@ -61,9 +62,6 @@ LEAST_ANSWERS: Final = 3
 SLACK_MS: Final = 250
 """What is under way has this time to arrive."""
 LEAST_OVERSLEPT: Final = 3
-_LISTEN: Final = ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE")
-_OF_THE_NODE: Final = "__key"
-"""How the channels begin on which a node itself tells what happens to keys."""
 
 
 class Figures(KeyFigures, frozen=True):
@@ -128,24 +126,34 @@ def _vain(run: Recorded, ledger: Ledger, links: Links) -> list[_Vain]:
     dead, vain, overslept = dead_entries(run, ledger), list[_Vain](), list[_Vain]()
     for wait in every:
         client, is_long = links.of(wait.client), wait.until_ns - wait.since_ns >= patience
-        asleep = list(silences(run, wait, client, wait.since_ns, wait.until_ns, asleep_ns, _LISTEN))
+        asleep = list(silences(run, wait, client, wait.since_ns, wait.until_ns, asleep_ns, LISTEN))
         if not is_long and not asleep:
             continue
-        free = free_times(run, names[wait.key], wait.key, wait.since_ns, wait.until_ns)
-        way = in_the_way(run, wait, waits)
-        calm = [stretch for since, until in free for stretch in between(way, since, until)]
+        calm = calm_times(run, wait, names[wait.key], waits)
         found = [one for since, until in calm for one in _in_vain(run, wait, links, since, until, dead[wait.key])]
         slept = [] if found else list(_overslept(run, wait, calm, asleep))
         if found or slept:
             longest = max(found or slept, key=lambda one: one.length_ns)
-            longest = longest._replace(freed=_freed(ledger, names[wait.key], longest.since_ns))
+            longest = longest._replace(freed=last_freed(ledger, names[wait.key], longest.since_ns))
             (vain if found else overslept).append(longest)
     return vain + (overslept if len(overslept) >= LEAST_OVERSLEPT else [])
+
+
+def calm_times(run: Recorded, wait: Wait, names: set[str], others: list[Wait]) -> list[tuple[int, int]]:
+    """When the key was free during the wait, and nothing was in the way. `names`: what it is called on the nodes."""
+    free = free_times(run, names, wait.key, wait.since_ns, wait.until_ns)
+    way = in_the_way(run, wait, others)
+    return [stretch for since, until in free for stretch in between(way, since, until)]
 
 
 def _asleep_ns(run: Recorded) -> int:
     """A client that has subscribed, and has said and heard nothing for so long, does not look again by itself."""
     return max(round(run.lease_ms * 1e6), SECOND_NS) + SLACK_MS * 1_000_000
+
+
+def short_ns(run: Recorded) -> int:
+    """A client that waits for a message, and is silent for so long, does not poll."""
+    return max(round(run.lease_ms * 1e6) // 2, SECOND_NS // 2)
 
 
 def _overslept(
@@ -215,7 +223,7 @@ def ran_ns(run: Recorded, client: str, since_ns: int, until_ns: int) -> int:
     return until_ns - since_ns - int(stood_still_ns(one, run)[0])
 
 
-def _freed(ledger: Ledger, names: set[str], by_ns: int) -> Change | None:
+def last_freed(ledger: Ledger, names: set[str], by_ns: int) -> Change | None:
     """The last change by then that took the key from a node."""
     rows = ledger.rows
     ends = rows["what"].isin(list(ENDINGS)) & rows["key"].isin(list(names)) & (rows["since_ns"] <= by_ns)
@@ -288,9 +296,9 @@ def _listened(run: Recorded, one: _Vain) -> dict[str, object]:
         return {}
     request, node = max(asked, key=lambda some: some[0].from_client_ns)
     name = request.arguments[0]
-    if name.startswith(_OF_THE_NODE):
+    if name.startswith(OF_THE_NODE):
         return {}
-    was_named = sent.was_named(node, name, one.wait.since_ns, one.until_ns, BLOCKING)
+    was_named = name in sent.words(node, one.wait.since_ns, one.until_ns, BLOCKING)
     return {"listened": request.command, "to": name, "on": node, "was_notified": was_named}
 
 

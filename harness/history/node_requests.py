@@ -54,15 +54,15 @@ class NodeRequests:
         some = places[(sent_ns >= from_ns) & (sent_ns <= to_ns)]
         return [Request(**row) for row in rows.select(Request._fields).take(pa.array(some)).to_pylist()]
 
-    def was_named(self, node: str, word: str, from_ns: int, to_ns: int, but: Collection[str]) -> bool:
-        """Whether any client sent the node a request with this word in this time, other than these commands."""
+    def words(self, node: str, from_ns: int, to_ns: int, but: Collection[str]) -> set[str]:
+        """What all clients' requests to the node in this time named, other than these commands."""
         rows = self.wire.requests
         sent = rows["from_client_ns"]
         within = pc.and_(
             pc.and_(pc.greater_equal(sent, from_ns), pc.less_equal(sent, to_ns)), pc.equal(rows["node"], node)
         )
         some = rows.select(["command", "arguments"]).filter(within).to_pylist()
-        return any(word in row["arguments"] and row["command"] not in but for row in some)
+        return {word for row in some if row["command"] not in but for word in row["arguments"]}
 
     def connections(self, client: str, node: str, from_ns: int, to_ns: int) -> set[int]:
         """The connections that the client made to the node after the one time, until the other."""

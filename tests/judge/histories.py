@@ -66,6 +66,8 @@ class History:
         self.not_recorded: set[str] = set()
         self.ports: dict[int, int] = {}
         self.opened: dict[int, float] = {}
+        self.closed: dict[int, tuple[float | None, float | None]] = {}
+        """By connection, when the client and when the node closed it."""
         self._idle: defaultdict[str, list[int]] = defaultdict(list)
         """By node, the requests that are yet to be seen to do something."""
         self.sent_ns: dict[int, int] = {}
@@ -119,9 +121,9 @@ class History:
     def request(
         self, client: str, node: str, words: str, arrived: float | None, answered: float | None = None, **more: Any
     ) -> History:
-        """What went over a link: words apart by spaces. Sent and learnt of a tenth of a millisecond before and after,
-        unless it is told otherwise. It made the key's event before it, or else after it, on that node, unless it `did`
-        nothing."""
+        """What went over a link: words apart by spaces, none for a message that the node sent unasked. Sent and learnt
+        of a tenth of a millisecond before and after, unless it is told otherwise. It made the key's event before it, or
+        else after it, on that node, unless it `did` nothing."""
         command, *arguments = words.split(" ")
         did = more.pop("did", True)
         sent = more.pop("sent", None if arrived is None else arrived - 0.1)
@@ -275,8 +277,7 @@ class History:
                 "node_port": self.ports.get(number, number),
                 "opened_ns": ms(self.opened.get(number, 0 if number < _TOLD else -10_000)),
                 "is_reached": True,
-                "client_closed_ns": None,
-                "node_closed_ns": None,
+                **self._closed(number),
             }
             for number, names in connections.items()
         ]
@@ -285,6 +286,11 @@ class History:
             pa.Table.from_pylist(rows, CONNECTIONS_SCHEMA),
             frozenset(self.config.node_names) - self.not_recorded,
         )
+
+    def _closed(self, connection: int) -> dict[str, int | None]:
+        times = self.closed.get(connection, (None, None))
+        names = ("client_closed_ns", "node_closed_ns")
+        return {name: None if at is None else ms(at) for name, at in zip(names, times, strict=True)}
 
     def _told(self) -> list[dict[str, Any]]:
         """The requests that `sets` tells, and those of another client for all that it does not; the nodes say so."""

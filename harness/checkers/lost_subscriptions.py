@@ -1,0 +1,206 @@
+"""Does a client whose subscription was lost subscribe again?
+
+A client that waits for a message of a release is not told any more once the connection of its subscription has ended.
+A lock that goes on by a timer alone finds the key free only when that fires, and each release is missed. It is to blame
+for a client if all of this was so `LEAST` times, each in one silence of at least `short_ns` within an acquire:
+
+- all subscriptions of the client had ended; the last one because the node had closed its connection, unasked. What the
+  proxy closed itself is not on record as closed;
+- the client had subscribed in this acquire, or had kept the subscription through an earlier one;
+- the key was deleted meanwhile, and a request named the channel, or a node that tells what happens to keys did;
+- then, for `SLACK_MS` and more, the key was free, no client was inside, no fault was in the way, and the client ran;
+
+and if it never subscribed again, although the node had answered it `RETRY_NS` before the last of these ended. Libraries
+connect anew every few seconds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from fencepost.history import process_of
+from fencepost.text import milliseconds, plural, printable
+from harness.checkers.free_waits import (
+    LEAST_OVERSLEPT,
+    SLACK_MS,
+    calm_times,
+    last_freed,
+    ran_ns,
+    short_ns,
+    silences,
+)
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.words import lasting
+from harness.figures import KeyFigures, Row
+from harness.history.fault_windows import FOREVER_NS
+from harness.history.free_times import names_of
+from harness.history.ledger import Ledger
+from harness.history.link_activity import BLOCKING, Links
+from harness.history.node_requests import NodeRequests
+from harness.history.recorded import Recorded
+from harness.history.subscriptions import OF_THE_NODE, Subscription, Subscriptions
+from harness.history.waits import Wait, all_waits
+from harness.verdict import Answer, Finding, shown
+
+LEAST: Final = LEAST_OVERSLEPT
+RETRY_NS: Final = 6_000_000_000
+
+
+class Figures(KeyFigures, frozen=True):
+    """`sleeps`: beside a free key, by clients that had lost their subscription. `total_ms`: of all of them."""
+
+    sleeps: int
+    total_ms: float
+
+    def rows(self) -> Iterator[Row]:
+        if self.sleeps:
+            sleeps = plural(self.sleeps, "sleep")
+            text = f"{sleeps} beside a free key without a subscription, {milliseconds(self.total_ms)} in all"
+            yield Row("untold", text, order=61)
+
+
+class _Sleep(NamedTuple):
+    """The client was silent from `began_ns` until `until_ns`, and the key was free since `since_ns`. `answered_ns`:
+    when the node of the subscription had answered the client again."""
+
+    wait: Wait
+    lost: Subscription
+    answered_ns: int
+    began_ns: int
+    since_ns: int
+    until_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        return self.until_ns - self.since_ns
+
+
+def check(run: Recorded) -> Answer:
+    """No figures where the nodes were not watched, or what went over the links is not on record."""
+    ledger = run.ledger
+    wire = None if ledger is None or not run.is_exclusive or run.had_no_access else run.wire()
+    if ledger is None or wire is None or not ledger.recorded.issuperset(run.nodes):
+        return Answer()
+    subscribed = Subscriptions.read(wire)
+    found: defaultdict[str, list[_Sleep]] = defaultdict(list)
+    if any(one.is_lost for own in subscribed.of.values() for one in own):
+        for sleep in _sleeps(run, ledger, Links(wire), NodeRequests(wire), subscribed):
+            found[process_of(sleep.wait.client)].append(sleep)
+    lasted = [own for own in found.values() if len(own) >= LEAST and _was_long_enough(own)]
+    sleeps = sorted((one for own in lasted for one in own), key=lambda one: one.since_ns)
+    figures = Figures(len(sleeps), sum(one.length_ns for one in sleeps) / 1e6)
+    return Answer(figures, (_finding(run, sleeps, len(lasted)),) if sleeps else ())
+
+
+def _was_long_enough(sleeps: Sequence[_Sleep]) -> bool:
+    last = max(sleeps, key=lambda one: one.until_ns)
+    return last.until_ns - last.answered_ns >= RETRY_NS
+
+
+def _sleeps(
+    run: Recorded, ledger: Ledger, links: Links, sent: NodeRequests, subscribed: Subscriptions
+) -> Iterator[_Sleep]:
+    waits = list(all_waits(run, links, short_ns(run)))
+    names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in waits)}
+    for wait in waits:
+        lost = _last(run, subscribed, wait)
+        if lost is None or not lost.is_lost or lost.until_ns >= wait.until_ns or not _is_kept(run, wait, lost):
+            continue
+        answered_ns = _answered_ns(sent, wait, lost)
+        silent = list(silences(run, wait, links.of(wait.client), wait.since_ns, wait.until_ns, short_ns(run)))
+        silent = [(began, until) for began, until in silent if began >= answered_ns]
+        for began, until in silent:
+            for since, done in calm_times(run, wait, names[wait.key], waits) if silent else ():
+                since, done = max(since, began), min(done, until)
+                freed = last_freed(ledger, names[wait.key], since)
+                if freed is None or freed["what"] != "deleted" or freed["at_ns"] < began:
+                    continue
+                is_told = _was_told(sent, subscribed, lost, began, until)
+                if is_told and ran_ns(run, wait.client, since, done) >= SLACK_MS * 1_000_000:
+                    yield _Sleep(wait, lost, answered_ns, began, since, done)
+                    break
+
+
+def _last(run: Recorded, subscribed: Subscriptions, wait: Wait) -> Subscription | None:
+    """The subscription that ended last of those that the client's process made, until it ended."""
+    process = process_of(wait.client)
+    ends = (end.at_ns for end in run.ends if process_of(end.client) == process and end.at_ns >= wait.until_ns)
+    until_ns = min(ends, default=FOREVER_NS)
+    own = (one for one in subscribed.of.get(process, ()) if one.sent_ns <= until_ns)
+    return max(own, key=lambda one: one.until_ns, default=None)
+
+
+def _is_kept(run: Recorded, wait: Wait, lost: Subscription) -> bool:
+    """Whether the subscription was to last for this wait: it was made in it, or had outlasted an earlier acquire."""
+    if lost.sent_ns >= wait.since_ns:
+        return True
+    ops = run.ops
+    own = (ops["f"] == "acquire") & (ops["client"] == wait.client) & (run.config.tasks == 1)
+    within = (ops["invoke_ns"] > lost.sent_ns) & (ops["complete_ns"] < lost.until_ns)
+    return bool((own & within).any())
+
+
+def _answered_ns(sent: NodeRequests, wait: Wait, lost: Subscription) -> int:
+    """When the client sent the first request since then that the node answered; forever if it sent none."""
+    asked = sent.between(process_of(wait.client), lost.node, lost.until_ns, wait.until_ns)
+    return min((one.from_client_ns for one in asked if one.reply is not None), default=FOREVER_NS)
+
+
+def _was_told(sent: NodeRequests, subscribed: Subscriptions, lost: Subscription, began_ns: int, until_ns: int) -> bool:
+    """Whether a subscriber to the same channels was sent something in this time."""
+    if lost.is_of_the_node:
+        return any(one.node == lost.node and OF_THE_NODE in one.text for one in subscribed.messages)
+    return any(map(lost.names, sent.words(lost.node, began_ns, until_ns, BLOCKING)))
+
+
+def _finding(run: Recorded, sleeps: Sequence[_Sleep], clients: int) -> Finding:
+    longest = max(sleeps, key=lambda one: one.length_ns)
+    total = milliseconds(sum(one.length_ns for one in sleeps) / 1e6)
+    text = (
+        f"{plural(clients, 'client')} never subscribed again after a node had closed the connection, and slept "
+        f"{plural(len(sleeps), 'time')} beside a key that had come free, {total} in all (TTL {run.lease_ms:.0f} ms)"
+    )
+    examples = tuple(_example(run, one) for one in shown(sleeps, longest))
+    return UNSUBSCRIBED.found("lock", text, len(sleeps), examples)
+
+
+def _example(run: Recorded, one: _Sleep) -> dict[str, object]:
+    return {
+        "client": one.wait.client,
+        "key": one.wait.key,
+        "at_ms": run.at_ms(one.since_ns),
+        "for_ms": one.length_ns / 1e6,
+        "silent_since_ms": run.at_ms(one.began_ns),
+        "node": one.lost.node,
+        "subscribed": f"{one.lost.command} {' '.join(one.lost.channels)}",
+        "subscribed_ms": run.at_ms(one.lost.sent_ns),
+        "lost_ms": run.at_ms(one.lost.until_ns),
+        "answered_ms": run.at_ms(one.answered_ns),
+    }
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    client, key, node, words = (printable(str(example[name])) for name in ("client", "key", "node", "subscribed"))
+    at_ms, sent_ms, lost_ms, answered_ms, silent_ms = (
+        float(example[name]) for name in ("at_ms", "subscribed_ms", "lost_ms", "answered_ms", "silent_since_ms")
+    )
+    return Told(
+        f"{client} had sent {words} to {node} at {sent_ms:+,.1f} ms. {node} closed that connection at {lost_ms:+,.1f} "
+        f"ms and answered {client} again from {answered_ms:+,.1f} ms on, but {client} never subscribed again. While it "
+        f"waited for {key} it was silent since {silent_ms:+,.1f} ms; the key came free at {at_ms:+,.1f} ms and was "
+        f"free for {lasting(float(example['for_ms']) * 1e6)} before {client} looked.",
+        cause="subscription lost",
+    )
+
+
+UNSUBSCRIBED: Final = FindingKind(
+    "sleeps-unsubscribed",
+    "liveness",
+    _told,
+    stands_for="subscription lost",
+    noun="sleep(s) without a subscription",
+    surveyed="free",
+)

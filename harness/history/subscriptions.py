@@ -1,0 +1,104 @@
+"""What clients had subscribed to on the nodes, how that ended, and the messages that reached them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.history.fault_windows import FOREVER_NS
+
+if TYPE_CHECKING:
+    from harness.history.change_causes import WireRecord
+
+LISTEN: Final = ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE")
+_LEAVE: Final = ("UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "RESET", "QUIT")
+OF_THE_NODE: Final = "__key"
+"""How the channels begin on which a node itself tells what happens to keys."""
+
+
+class Subscription(NamedTuple):
+    """`channels`: of PSUBSCRIBE, patterns. `sent_ns`: when its request came to the proxy. `until_ns`: when it ended,
+    or forever. `is_lost`: the node closed its connection first, and the client had not asked for that."""
+
+    node: str
+    connection: int
+    command: str
+    channels: tuple[str, ...]
+    sent_ns: int
+    until_ns: int
+    is_lost: bool
+
+    def names(self, word: str) -> bool:
+        """Whether this word is one of its channels."""
+        if self.command == "PSUBSCRIBE":
+            return any(fnmatchcase(word, pattern) for pattern in self.channels)
+        return word in self.channels
+
+    @property
+    def is_of_the_node(self) -> bool:
+        return any(channel.startswith(OF_THE_NODE) for channel in self.channels)
+
+
+class Message(NamedTuple):
+    """One that a node sent to a subscriber. `told_ns`: when the client had it; -1 if it never did. `text`: the channel
+    and what was said, as JSON."""
+
+    client: str
+    node: str
+    from_node_ns: int
+    told_ns: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriptions:
+    """By process, in the order in which they were asked for; and all messages, in the order of the table."""
+
+    of: dict[str, list[Subscription]]
+    messages: list[Message]
+
+    @classmethod
+    def read(cls, wire: WireRecord) -> Self:
+        found: defaultdict[str, list[Subscription]] = defaultdict(list)
+        closed = _closed(wire.connections)
+        left: defaultdict[int, list[int]] = defaultdict(list)
+        asked = [row for row in _rows(wire.requests, pa.array([*LISTEN, *_LEAVE])) if row["from_client_ns"] is not None]
+        for row in asked:
+            if row["command"] in _LEAVE:
+                left[row["connection"]].append(row["from_client_ns"])
+        for row in sorted(asked, key=lambda row: row["from_client_ns"]):
+            if row["command"] not in LISTEN:
+                continue
+            number, sent_ns = row["connection"], row["from_client_ns"]
+            left_ns = min((at_ns for at_ns in left[number] if at_ns >= sent_ns), default=FOREVER_NS)
+            by_client, by_node = closed.get(number, (FOREVER_NS, FOREVER_NS))
+            until_ns = min(left_ns, by_client, by_node)
+            is_lost = by_node == until_ns < min(left_ns, by_client) and row["to_client_ns"] is not None
+            of = (row["node"], number, row["command"], tuple(row["arguments"]), sent_ns, until_ns, is_lost)
+            found[row["client"]].append(Subscription(*of))
+        return cls(dict(found), [_message(row) for row in _rows(wire.requests, pa.array([""]))])
+
+
+def _rows(requests: pa.Table, commands: pa.Array) -> list[dict[str, Any]]:
+    """The requests of clients with one of these commands; what nodes sent unasked has an empty one."""
+    is_one = pc.is_in(requests["command"].cast(pa.string()), commands)
+    rows: list[dict[str, Any]] = requests.filter(pc.and_(pc.equal(requests["by"], "client"), is_one)).to_pylist()
+    return rows
+
+
+def _message(row: Mapping[str, Any]) -> Message:
+    from_node_ns, told_ns = (-1 if row[name] is None else row[name] for name in ("from_node_ns", "to_client_ns"))
+    return Message(row["client"], row["node"], from_node_ns, told_ns, row["reply"] or "")
+
+
+def _closed(connections: pa.Table) -> dict[int, tuple[int, int]]:
+    """By connection, when the client and when the node closed it."""
+    names = ("client_closed_ns", "node_closed_ns")
+    times = (connections[name].fill_null(FOREVER_NS).to_pylist() for name in names)
+    return dict(zip(connections["connection"].to_pylist(), zip(*times, strict=True), strict=True))
