@@ -26,13 +26,20 @@ lease, or a second if that is longer, and `SLACK_MS` more, the last lease that i
 again. If the lock was free and all the rest was so for `SLACK_MS` of that time, it has waited in vain, and the lock is
 to blame if this happened `LEAST_OVERSLEPT` times: no timer wakes its clients.
 
+A client that was told of a release (a message that names the key reached it when the key was deleted) looks at once. If
+it said and heard nothing for half a lease, or half a second if that is longer, while all the rest was so, it slept on.
+The lock is to blame if this happened `LEAST_OVERSLEPT` times. A lock that keeps anything else of the key on its nodes
+may have told it of another client's turn, so nothing is said of that one.
+
 How long a lock lets an acquire take does not matter. This costs time and no safety, so it breaks only `liveness`.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -48,11 +55,12 @@ from harness.figures import KeyFigures, Row
 from harness.history.dead_entries import Entry, dead_entries
 from harness.history.fault_windows import between, longest_windows
 from harness.history.free_times import free_times, names_of
+from harness.history.groups import Ints
 from harness.history.ledger import ENDINGS, Change, Ledger
 from harness.history.link_activity import BLOCKING, Activity, Links
 from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded
-from harness.history.subscriptions import LISTEN, OF_THE_NODE
+from harness.history.subscriptions import LISTEN, OF_THE_NODE, Message, Subscriptions
 from harness.history.waits import Wait, all_waits, in_the_way
 from harness.verdict import Answer, Finding, shown
 
@@ -62,6 +70,8 @@ LEAST_ANSWERS: Final = 3
 SLACK_MS: Final = 250
 """What is under way has this time to arrive."""
 LEAST_OVERSLEPT: Final = 3
+_SOON_NS: Final = 50_000_000
+"""A release that tells of itself deletes the key within this time."""
 
 
 class Figures(KeyFigures, frozen=True):
@@ -83,7 +93,7 @@ class _Vain(NamedTuple):
     """A time in which a client waited beside a free lock. `answers`: how many of its requests were answered then; 0 if
     it sent none. `freed`: the change that freed the key last, if it is on record. `entry`: for which no client came,
     and which was there all the time. `silent_ns`: for how long the client had said and heard nothing in all, if that
-    is why it has waited in vain."""
+    is why it has waited in vain. `told_ns`: when a message of the release had reached it, if that is why."""
 
     wait: Wait
     since_ns: int
@@ -92,6 +102,7 @@ class _Vain(NamedTuple):
     freed: Change | None = None
     entry: Entry | None = None
     silent_ns: int = 0
+    told_ns: int = 0
 
     @property
     def length_ns(self) -> int:
@@ -120,23 +131,58 @@ def patience_ns(run: Recorded) -> int:
 def _vain(run: Recorded, ledger: Ledger, links: Links) -> list[_Vain]:
     """The longest one of each wait."""
     patience, asleep_ns = patience_ns(run), _asleep_ns(run)
-    every = list(all_waits(run, links, asleep_ns))
+    every = list(all_waits(run, links, short_ns(run)))
     waits = [wait for wait in every if wait.until_ns - wait.since_ns >= patience]
     names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in every)}
-    dead, vain, overslept = dead_entries(run, ledger), list[_Vain](), list[_Vain]()
+    dead, releases = dead_entries(run, ledger), _Releases.of(ledger, links, names)
+    vain, overslept, ignored = list[_Vain](), list[_Vain](), list[_Vain]()
     for wait in every:
-        client, is_long = links.of(wait.client), wait.until_ns - wait.since_ns >= patience
-        asleep = list(silences(run, wait, client, wait.since_ns, wait.until_ns, asleep_ns, LISTEN))
-        if not is_long and not asleep:
+        client, lasted_ns = links.of(wait.client), wait.until_ns - wait.since_ns
+        least_ns = asleep_ns if lasted_ns >= asleep_ns else lasted_ns + 1
+        asleep = list(silences(run, wait, client, wait.since_ns, wait.until_ns, least_ns, LISTEN))
+        told = releases.heard(run, wait, client)
+        if lasted_ns < patience and not asleep and not told:
             continue
         calm = calm_times(run, wait, names[wait.key], waits)
         found = [one for since, until in calm for one in _in_vain(run, wait, links, since, until, dead[wait.key])]
         slept = [] if found else list(_overslept(run, wait, calm, asleep))
-        if found or slept:
-            longest = max(found or slept, key=lambda one: one.length_ns)
+        on = [] if found or slept or not told else calm_times(run, wait, names[wait.key], every)
+        slept_on = [one for since, until in told for one in _slept_on(run, wait, on, since, until)]
+        if some := found or slept or slept_on:
+            longest = max(some, key=lambda one: one.length_ns)
             longest = longest._replace(freed=last_freed(ledger, names[wait.key], longest.since_ns))
-            (vain if found else overslept).append(longest)
-    return vain + (overslept if len(overslept) >= LEAST_OVERSLEPT else [])
+            (vain if found else overslept if slept else ignored).append(longest)
+    often = [some for some in (overslept, ignored) if len(some) >= LEAST_OVERSLEPT]
+    return [*vain, *(one for some in often for one in some)]
+
+
+@dataclass(frozen=True)
+class _Releases:
+    """The messages that reached clients, by process; and by key, when a request had deleted it, in order. None if the
+    lock keeps anything else on its nodes."""
+
+    told: Mapping[str, Sequence[Message]]
+    deleted_ns: Mapping[str, Ints]
+
+    @classmethod
+    def of(cls, ledger: Ledger, links: Links, names: Mapping[str, set[str]]) -> Self:
+        told: defaultdict[str, list[Message]] = defaultdict(list)
+        for message in Subscriptions.read(links.wire).messages:
+            told[message.client].append(message)
+        rows, deleted_ns = ledger.rows, dict[str, Ints]()
+        if told and {str(name) for name in rows["key"].unique()} <= set[str]().union(*names.values()):
+            for key, own in names.items():
+                gone = (rows["what"] == "deleted") & rows["key"].isin(list(own))
+                deleted_ns[key] = np.sort(rows["at_ns"][gone.to_numpy(bool)].to_numpy(np.int64))
+        return cls(told, deleted_ns)
+
+    def heard(self, run: Recorded, wait: Wait, client: Activity) -> list[tuple[int, int]]:
+        """The silences in a wait that began with a message that the key had been deleted."""
+        own, deleted_ns = self.told.get(process_of(wait.client), ()), self.deleted_ns.get(wait.key, np.zeros(0))
+        times = {one.told_ns for one in own if wait.key in one.text and wait.since_ns < one.told_ns < wait.until_ns}
+        times = {at for at in times if len(deleted_ns) and np.abs(deleted_ns - at).min() <= SLACK_MS * 1_000_000}
+        silent = silences(run, wait, client, wait.since_ns, wait.until_ns, short_ns(run)) if times else ()
+        return [(began, done) for began, done in silent if began in times]
 
 
 def calm_times(run: Recorded, wait: Wait, names: set[str], others: list[Wait]) -> list[tuple[int, int]]:
@@ -164,6 +210,15 @@ def _overslept(
             since, until = max(since, began), min(until, done)
             if ran_ns(run, wait.client, since, until) >= SLACK_MS * 1_000_000:
                 yield _Vain(wait, since, until, silent_ns=done - began)
+
+
+def _slept_on(
+    run: Recorded, wait: Wait, calm: Sequence[tuple[int, int]], told_ns: int, until_ns: int
+) -> Iterator[_Vain]:
+    for began, done in calm:
+        since, until = max(began, told_ns), min(until_ns, done)
+        if since - told_ns <= _SOON_NS and until > since and ran_ns(run, wait.client, since, until) >= short_ns(run):
+            yield _Vain(wait, since, until, told_ns=told_ns)
 
 
 def _in_vain(
@@ -260,10 +315,12 @@ def _example(run: Recorded, one: _Vain) -> dict[str, object]:
         "waited_since_ms": run.at_ms(one.wait.since_ns),
         "answers": one.answers,
     }
-    if not one.answers:
+    if not one.answers and not one.told_ns:
         example |= _listened(run, one)
     if one.silent_ns:
         example["silent_ms"] = one.silent_ns / 1e6
+    if one.told_ns:
+        example["told_ms"] = run.at_ms(one.told_ns)
     if one.entry is not None:
         example["entry"] = _entry(run, one.entry, one.since_ns)
     if one.freed is None:
@@ -319,6 +376,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if example.get("was_notified") is False:
         asked = " ".join(printable(str(example[name])) for name in ("listened", "to"))
         did, cause = f"sent and received nothing: it had sent {asked}, and no other request named that", "not notified"
+    if "told_ms" in example:
+        did += f"; a message of the release had reached it at {float(example['told_ms']):+,.1f} ms"
     if "silent_ms" in example:
         did += f"; it had been silent for {lasting(float(example['silent_ms']) * 1e6)}"
     if (entry := example.get("entry")) is not None:

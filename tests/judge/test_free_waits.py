@@ -589,3 +589,68 @@ def test_a_fault_may_have_taken_the_wake_up_and_not_the_timer() -> None:
 
 def test_the_lock_must_have_been_free_for_a_while() -> None:
     assert longest(subscribed(taken=1_004.1)) == pytest.approx(250)
+
+
+def told(
+    *,
+    times: int = 3,
+    sleeps: float = 600,
+    message: str = '["message","k1:free","free"]',
+    heard: float = 1_000.5,
+    taken_again: float = 0,
+    key: str = "k1",
+) -> History:
+    """Every 3,000 ms c3 takes the key for 1,000 ms; c2 looks, is refused, is told of the release, and looks again only
+    so much later."""
+    history = freed()
+    for number in range(1, times + 1):
+        at = 3_000 * number
+        history.op("c2", "acquire", "fail", number, at + 1, at + 1_010 + sleeps)
+        history.request("c3", "n1", "SET k1 c NX PX 9000", at, at + 0.5).seen("n1", "set", at, "c", ttl=9000)
+        history.request("c2", "n1", "SET k1 b NX PX 400", at + 2, at + 3, reply="null", did=False)
+        history.request("c2", "n1", "SUBSCRIBE k1:free", at + 4, at + 5, did=False, connection=777)
+        history.request("c3", "n1", "DEL k1", at + 1_000, at + 1_000.5).seen("n1", "deleted", at + 1_000)
+        at_told = {"sent": None, "told": at + heard, "connection": 777, "reply": message, "did": False}
+        history.request("c2", "n1", "", None, at + heard - 0.1, **at_told)
+        if taken_again:
+            again = at + 1_000 + taken_again
+            history.request("c1", "n1", f"SET {key} d NX PX 50", again, again).seen("n1", "set", again, "d", key=key)
+            history.request("c1", "n1", f"DEL {key}", again + 1, again + 1).seen("n1", "deleted", again + 1, key=key)
+    return history
+
+
+def test_a_client_that_was_told_of_the_release_and_sleeps_on(golden: Golden) -> None:
+    history = told()
+    finding = only(history)
+    assert (finding.kind, finding.blame, finding.count) == ("waits-for-free-lock", "lock", 3)
+    assert finding.examples[0]["told_ms"] == 4_000.5
+    run = history.recorded()
+    (one,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert one.explanations[0].cause == "not woken"
+    golden(one.explanations[0].sentence)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"times": 2},
+        {"sleeps": 480},
+        {"message": '["message","k2:free","free"]'},
+        {"message": '["subscribe","k1:free",1]', "heard": 400},
+        {"heard": 1_254, "sleeps": 900},
+        {"taken_again": 200},
+        {"taken_again": 200, "key": "k1:queue"},
+    ],
+    ids=str,
+)
+def test_a_client_that_was_told_is_in_order_if(how: Any) -> None:
+    """It happened twice; it looks within half a second; it was told of another key, or before, or later; another client
+    took the key; the lock keeps a queue."""
+    assert longest(told(**how)) is None
+
+
+def test_a_message_that_a_fault_delays_or_a_client_that_is_slow_is_not_the_locks() -> None:
+    assert longest(told().fault("f", 3_900, 4_100, cut_links=(("c2", "n1"),))) is None
+    history = told()
+    history.kept_waiting["c2"] = [(ms(4_100), ms(4_300))]
+    assert longest(history) is None
