@@ -58,13 +58,22 @@ class Replay:
     slow: Mapping[str, str] | None = None
 
 
+_OVERRUNS: Final = "late-reply-overruns-the-timeout"
+_HELD: Final = {
+    "clients": "8",  # so that a reply is under way when the hold begins
+    "hold": "1ms",
+    "duration": "15s",
+    "nemesis": "partition:kind=hold,direction=from-node,interval=3ttl,duration=2ttl",
+}
+
+
 def _late(lock: str, *, nodes: str = "1") -> Replay:
-    """Replies that are held for two TTLs. Eight clients: a reply has to be under way when the hold begins."""
-    hold = "partition:kind=hold,direction=from-node,interval={}ttl,duration=2ttl"
-    common = {"nodes": nodes, "clients": "8", "hold": "1ms"}
-    return Replay(
-        "late-reply", lock, "late-grant", common | {"duration": "15s", "nemesis": hold.format(3)}, {"duration": "6ttl"}
-    )
+    """Replies that are held for two TTLs."""
+    return Replay("late-reply", lock, "late-grant", {"nodes": nodes, **_HELD}, {"duration": "6ttl"})
+
+
+def _overruns(lock: str) -> Replay:
+    return Replay(_OVERRUNS, lock, "acquire-overrun", {"nodes": "1", **_HELD})
 
 
 def _one_down(finding: str, lock: str, hold: str = "uniform:2ms-20ms") -> Replay:
@@ -97,7 +106,7 @@ class AlsoShown:
 
 
 ALSO_SHOWN: Final = (
-    AlsoShown("late-reply-overruns-the-timeout", "late-reply",
+    AlsoShown(_OVERRUNS, "late-reply",
               ("redis-py-lock", "redis-py-lock-async", "redisson-lock", "redisson"), "acquire-overrun"),
     AlsoShown("sesamecare-redlock-one-server-hung", "sesamecare-redlock-waits-for-the-hung-server",
               ("sesamecare-redlock",), "unavailable-while-free"),
@@ -117,6 +126,8 @@ REPLAYS: Final = (
     _late("redisson-lock"),
     _late("redis-semaphore", nodes="5"),
     _late("redisson", nodes="5"),
+    _overruns("redisson-fair-lock"),
+    _overruns("redisson-fenced-lock"),
     Replay("redlock-node-5-late-grant", "redlock-node-5", "late-grant", _NO_FAULT, {}),
     Replay("redlock-node-5-late-grant", "redlock-node-5-timeouts", "late-grant", _NO_FAULT, {}),
     Replay("redlock-node-5-split-votes", "redlock-node-5", "unavailable-while-free", _NO_FAULT, {}),
