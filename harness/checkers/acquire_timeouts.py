@@ -113,13 +113,15 @@ def _overruns(run: Recorded, over: pd.DataFrame, acquires: int, limit_ms: float)
 
 def _never_ended(run: Recorded) -> Iterator[ClientEnd]:
     """Clients that were still acquiring when the harness gave up waiting for them to end, although no fault can have
-    been in force since it asked them to, and not within what the lock allows itself."""
+    been in force since it asked them to, and not within what the lock allows itself. One that declares nothing may take
+    a TTL longer than it was told to wait."""
     stop_ns = run.timeline.stop_ns
     if stop_ns is None or run.timeline.interrupted or run.timeline.healed_ns is None:
         return
     if any(until >= stop_ns for _, _, until in longest_windows(run.faults)):
         return
-    limit_ns = round((run.acquire_limit_ms or 0) * 1e6)
+    limit_ms = run.config.wait_ms + run.config.ttl_ms if run.acquire_limit_ms is None else run.acquire_limit_ms
+    limit_ns = round(limit_ms * 1e6)
     for end in run.ends:
         in_time = end.since_ns is not None and end.at_ns - end.since_ns < limit_ns
         if end.how == "cut-off" and end.under_way == "acquiring" and not in_time:

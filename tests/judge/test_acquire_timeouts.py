@@ -139,9 +139,9 @@ def test_without_any_call_there_is_nothing() -> None:
     assert judged(History()).figures.longest_ms is None
 
 
-def cut_off(how: str = "cut-off", under_way: str | None = "acquiring") -> History:
+def cut_off(how: str = "cut-off", under_way: str | None = "acquiring", **config: Any) -> History:
     """Asked to end at 1100, and the harness waited until 5100."""
-    history = History()
+    history = History(**config)
     history.ends.append(ClientEnd("c1", 1, how, ms(5100), under_way))  # type: ignore[arg-type]
     return history
 
@@ -153,6 +153,13 @@ def test_a_call_within_what_the_lock_allows_itself_may_still_end(
     history = cut_off()
     history.ends[-1].since_ns = ms(since)
     assert len(judged(history, limit_ms).findings) == found
+
+
+@pytest.mark.parametrize(("wait_ms", "found"), [(3900, 1), (3901, 0)])
+def test_a_call_may_take_a_lease_longer_than_it_was_told_to_wait(wait_ms: float, found: int) -> None:
+    history = cut_off(wait_ms=wait_ms)
+    history.ends[-1].since_ns = ms(1100)
+    assert len(check(history.recorded()).findings) == found
 
 
 def test_a_call_that_is_still_under_way_when_everybody_was_asked_to_end_long_ago(golden: Golden) -> None:
