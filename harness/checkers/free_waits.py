@@ -377,7 +377,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         asked = " ".join(printable(str(example[name])) for name in ("listened", "to"))
         did, cause = f"sent and received nothing: it had sent {asked}, and no other request named that", "not notified"
     if "told_ms" in example:
-        did += f"; a message of the release had reached it at {float(example['told_ms']):+,.1f} ms"
+        at_ms = float(example["told_ms"])
+        did = f"sent and received nothing, although a message of the release had reached it at {at_ms:+,.1f} ms"
     if "silent_ms" in example:
         did += f"; it had been silent for {lasting(float(example['silent_ms']) * 1e6)}"
     if (entry := example.get("entry")) is not None:

@@ -15,6 +15,8 @@ Cause = Literal[
     "overwritten",
     "prolonged",
     "expired",
+    "short TTL",
+    "nested release",
     "forgotten",
     "not set",
     "no expiry",
@@ -49,6 +51,8 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "overwritten": "the key was overwritten",
     "prolonged": "the key of another client was prolonged",
     "expired": "the keys had expired",
+    "short TTL": "the key was given a shorter TTL than the lease",
+    "nested release": "a nested acquire and its release removed the key",
     "forgotten": "nodes forgot the key when they went down",
     "not set": "too few nodes ever had the key",
     "no expiry": "the key had no expiry",
@@ -85,12 +89,16 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
     "deleted": ("shared value", "set again"),
     "overwritten": ("shared value", "set again"),
+    "short TTL": ("expired",),
+    "nested release": ("deleted", "overwritten"),
 }
 """What a cause may come of itself: a client takes for its own what has its value, or what it set too late."""
 _OF_LOSSES: Final[dict[str, Cause]] = {
     "deleted": "deleted",
     "overwritten": "overwritten",
     "expired": "expired",
+    "short TTL": "short TTL",
+    "nested release": "nested release",
     "expired early": "wrong clock",
     "lost by the node": "forgotten",
     "went down": "forgotten",

@@ -15,20 +15,23 @@ from typing import Literal
 from fencepost.history import FaultEvent
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
+from harness.explain.given_ttl import GivenTtl, given_ttl, too_short, was_over_at_once
 from harness.explain.node_events import NodeEvent
 from harness.explain.node_replies import Said, replies
 from harness.history.fault_windows import Window, windows
 from harness.history.ledger import Change
+from harness.history.node_line import CLOCK_SLACK_NS
 from harness.history.recorded import Recorded
 
-How = Literal["deleted", "went down", "expired", "overwritten", "unknown"]
+How = Literal["deleted", "went down", "expired", "overwritten", "unknown", "short TTL", "nested release"]
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
     """How a node lost a key that it had `granted`. It was gone at `until_ns`. `by`: the observed deletion or expiry;
     `change`: the same in the ledger. `fault`: what took the node down. `is_shared`: others used the value that the
-    owner had set, so any client that compared it could delete the key."""
+    owner had set, so any client that compared it could delete the key. `given`: the time to live by which it was over
+    before its lease."""
 
     how: How
     granted: NodeEvent
@@ -37,6 +40,7 @@ class Loss:
     fault: Window | None = None
     is_shared: bool = False
     change: Change | None = None
+    given: GivenTtl | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +100,57 @@ def _part(
         del orders[1]  # otherwise the replies may have been read in a different order than they were sent
     tried = [(order, _loss(run, evidence, faults, order[0][1], order[1][1])) for order in orders]
     order, loss = next((one for one in tried if one[1].how != "unknown"), tried[0])
+    loss = _more_exactly(run, evidence, loss, order)
     if loss.how in ("deleted", "unknown"):
         loss = replace(loss, is_shared=_is_shared(run, loss))
     return NodePart(node, to_earlier, to_later, order[0][0], order[1][0], loss, down, others)
+
+
+def _more_exactly(
+    run: Recorded, evidence: Evidence, loss: Loss, order: tuple[tuple[Side, NodeEvent], tuple[Side, NodeEvent]]
+) -> Loss:
+    """The same loss, where the owner's own requests explain it: by the time to live that they gave the key, or by a
+    nested acquire and its release."""
+    (owner, granted), (_, again) = order
+    change = loss.change
+    if change is not None and change["what"] in ("deleted", "overwritten") and change["task"] == owner.client:
+        if was_over_at_once(change):
+            return replace(loss, how="short TTL")
+        return replace(loss, how="nested release") if _is_nested(evidence, change) else loss
+    if loss.how == "deleted":
+        return loss
+    is_taken = change is not None and change["what"] not in ("lost", "expired")
+    ended_ns = int(change["at_ns"]) if change is not None and is_taken else again.after_ns
+    given = too_short(run, evidence, granted, owner, ended_ns)
+    if given is not None:
+        return replace(loss, how="short TTL", given=given)
+    # It may have been forgotten before, but was over when the node granted the lock again.
+    is_over = loss.how == "went down" and _is_over(run, evidence, granted, again, change)
+    return replace(loss, how="expired") if is_over else loss
+
+
+def _is_nested(evidence: Evidence, change: Change) -> bool:
+    """Whether a nested release of the owner deleted the key, or what its nested acquire had set over it."""
+    if change["what"] == "overwritten" and change["f"] == "reenter" and evidence.ledger is not None:
+        end = evidence.ledger.end_of_event(int(change["event"]))
+        gone = None if end is None else evidence.ledger.change(end)
+        if gone is None or gone["what"] != "deleted" or gone["task"] != change["task"]:
+            return False
+        change = gone
+    return bool(change["what"] == "deleted" and change["f"] == "leave")
+
+
+def _is_over(run: Recorded, evidence: Evidence, granted: NodeEvent, again: NodeEvent, lost: Change | None) -> bool:
+    """Whether the key of a grant had certainly expired before the node granted the lock again."""
+    if run.wrong_clocks.touch(granted.node, granted.after_ns, again.by_ns):
+        return False
+    events = evidence.on(granted.node, granted.key)
+    renewed = (e.by_ns for e in events if e.what == "prolonged" and e.whose == granted.whose and e.by_ns < again.by_ns)
+    ttl_ms = given_ttl(evidence, granted, again.after_ns) or run.lease_ms
+    over_ns = max([granted.by_ns, *renewed]) + round(ttl_ms * 1e6)
+    if lost is not None:
+        over_ns = max(over_ns, int(lost["had_until_ns"]) + CLOCK_SLACK_NS)
+    return bool(again.after_ns >= over_ns)
 
 
 def _others(

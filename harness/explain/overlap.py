@@ -183,6 +183,14 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
                 f"{had}, {brought_down(loss.fault, nodes)} {soon}, {back} without the key "
                 f"({why_forgotten(run, loss.fault)}), and {again}"
             )
+        case "short TTL" if loss.given is not None:
+            return f"{had}; {_too_short(run, first.client, loss)}; so {them} {again}"
+        case "short TTL":
+            assert loss.change is not None
+            done = who_did(run, loss.change, first.client, "gave it a TTL that was over at once, which deleted it")
+            return f"{had}; {done}; so {them} {again}"
+        case "nested release":
+            return f"{had}; {_nested(run, first.client, loss)}; so {them} {again}"
         case "deleted" if run.ledger is not None and loss.change is not None:
             done = who_did(run, loss.change, first.client, "deleted it")
             same = " (others used the same value)" if loss.is_shared else ""
@@ -205,6 +213,29 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
                 f"{had} at {at(run, loss.granted.by_ns)} and to another client by {at(run, loss.until_ns)}; the record "
                 "does not show what happened to the key"
             )
+
+
+def _too_short(run: Recorded, client: str, loss: Loss) -> str:
+    """`c1 had given it a TTL of 30 ms (SET), but the lock told c1 a lease of 97 ms: it had expired by +42.0 ms`."""
+    given = loss.given
+    assert given is not None
+    return (
+        f"{client} had given it a TTL of {given.ttl_ms:,.0f} ms ({given.command}), but the lock told {client} a lease "
+        f"of {given.lease_ms:,.0f} ms: it had expired by {at(run, given.over_ns)}"
+    )
+
+
+def _nested(run: Recorded, client: str, loss: Loss) -> str:
+    """What the owner's nested calls did to its key."""
+    change, ledger = loss.change, run.ledger
+    assert change is not None
+    assert ledger is not None
+    if change["what"] == "deleted":
+        return who_did(run, change, client, "deleted it")
+    end = ledger.end_of_event(int(change["event"]))
+    assert end is not None
+    gone = who_did(run, ledger.change(end), client, "deleted that")
+    return f"{who_did(run, change, client, 'set another value over it')}; then {gone}"
 
 
 def _deleted_by_value(loss: Loss) -> str:

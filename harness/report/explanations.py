@@ -284,6 +284,10 @@ def _lost(run: Recorded, part: NodePart) -> str:
             return f"{_down(run, part.node, loss.fault)}, key lost"
         case "expired":
             return "expired" if loss.by is None else f"expired {_bare(run, loss.by.by_ns)}"
+        case "short TTL":
+            return f"TTL over {_bare(run, loss.until_ns if loss.given is None else loss.given.over_ns)}"
+        case "nested release":
+            return f"removed by its own nested calls {_bare(run, loss.until_ns)}"
         case "overwritten":
             return f"overwritten {_bare(run, loss.until_ns)}"
     return f"gone by {_bare(run, loss.until_ns)}, cause unknown"

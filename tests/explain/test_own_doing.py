@@ -1,0 +1,188 @@
+"""Keys that were gone by what their own client had asked for: a short time to live, one that was over at once, or a
+nested acquire and its release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.explained import spans_of, tell
+from harness.checkers.judge import judge
+from harness.explain.evidence import gather
+from harness.explain.examples import case_of
+from harness.explain.given_ttl import ttl_given
+from harness.explain.kinds import Told
+from tests.golden import Golden
+from tests.judge.histories import History, ms
+
+NODES = ("n1", "n2", "n3")
+
+
+def inside(
+    words: str = "SET k1 a NX PX 200", *, deadline: float = 200, nested: bool = False, ttl_ms: int = 200
+) -> History:
+    """c1 is inside from 10 to 90, by these words to each node, and c2 from 50 to 80. With a nested acquire, c1 makes it
+    from 12 to 20 and releases that from 20 to 45."""
+    history = History(clients=3, ttl_ms=ttl_ms, nodes=3).section("c1", 10, 90, deadline=deadline, asked=8)
+    history.section("c2", 50, 80, deadline=240, asked=45)
+    if nested:
+        history.op("c1", "reenter", "ok", 1, 12, 20).op("c1", "leave", "ok", 1, 20, 45)
+    for node in NODES:
+        history.watch(node)
+        history.request("c1", node, words, 9.2, 9.6).seen(node, "set", 9.8, "a", since=9, ttl=200)
+    return history
+
+
+def told(history: History, *, kind: str = "overlap") -> Told:
+    """After c2 has set its key on all nodes."""
+    for node in NODES:
+        history.request("c2", node, "SET k1 b NX PX 200", 46, 47).seen(node, "set", 48, "b", since=45, ttl=200)
+    run = history.recorded()
+    (finding,) = (finding for finding in judge(run).findings if finding.kind == kind)
+    case = case_of(run, finding, finding.examples[0])
+    return tell(run, gather(run, spans_of(run, [case])), case)
+
+
+def gone(history: History, what: Any, at: float = 40, **more: Any) -> History:
+    for node in NODES:
+        history.seen(node, what, at, since=at - 1, **more)
+    return history
+
+
+def asked(history: History, words: str, at: float, client: str = "c1", what: Any = None, **more: Any) -> History:
+    for node in NODES:
+        history.request(client, node, words, at, at + 0.5, reply="1")
+        if what is not None:
+            history.seen(node, what, at + 0.6, since=at, **more)
+            history.by(history.key_events[-1], len(history.requests) - 1)
+    return history
+
+
+@pytest.mark.parametrize(
+    ("words", "ttl_ms"),
+    [
+        ("SET k a NX PX 30", 30),
+        ("SET k a ex 3 nx", 3_000),
+        ("SET k a NX", None),
+        ("SET k PX 30", None),
+        ("SET k a PX", None),
+        ("SET k a PX -2", None),
+        ("PSETEX k 30 a", 30),
+        ("SETEX k 3 a", 3_000),
+        ("PEXPIRE k 30", 30),
+        ("EXPIRE k 3", 3_000),
+        ("EXPIRE k", None),
+        ("PEXPIREAT k 1700000000000", None),
+        ("EVAL script 1 k a 30", None),
+        ("DEL k", None),
+    ],
+)
+def test_the_time_to_live_in_a_requests_words(words: str, ttl_ms: int | None) -> None:
+    assert ttl_given(words.split()) == ttl_ms
+
+
+def test_a_key_with_a_shorter_ttl_than_its_lease(golden: Golden) -> None:
+    short = told(gone(inside("SET k1 a NX PX 30"), "expired"))
+    assert short.cause == "short TTL"
+    golden(short.sentence)
+
+
+def test_so_is_one_that_was_overwritten_when_it_was_over_already() -> None:
+    assert told(inside("SET k1 a NX PX 30")).cause == "short TTL"
+    assert told(inside("SET k1 a NX PX 44")).cause == "overwritten"
+    assert told(inside()).cause == "overwritten"
+
+
+def test_an_extension_may_give_the_short_ttl_or_mend_it() -> None:
+    extends = inside().op("c1", "extend", "ok", 1, 14, 18, deadline_ns=ms(210), validity_ms=194)
+    asked(extends, "PEXPIRE k1 20", 15, what="prolonged")
+    assert told(gone(extends, "expired")).cause == "short TTL"
+    mended = asked(inside("SET k1 a NX PX 30"), "PEXPIRE k1 200", 15, what="prolonged")
+    assert told(gone(mended, "expired")).cause == "expired"
+
+
+@pytest.mark.parametrize("words", ["SET k1 a NX PX 200", "SET k1 a NX PX 199", "EVAL set 1 k1 a 30"])
+def test_a_ttl_that_is_as_long_as_the_lease_or_that_a_script_gave_is_not_called_short(words: str) -> None:
+    assert told(gone(inside(words), "expired")).cause == "expired"
+
+
+def test_nor_is_one_that_lasts_until_the_lease_that_the_lock_told() -> None:
+    history = gone(inside("SET k1 a NX PX 150", deadline=110), "expired", at=44)
+    assert told(history).cause == "expired"
+
+
+def test_nor_one_on_a_node_whose_clock_was_wrong() -> None:
+    history = gone(inside("SET k1 a NX PX 30"), "expired")
+    history.fault("f", 5, 60, wrong_clocks=dict.fromkeys(NODES, 9.0))
+    assert told(history).cause == "expired"
+
+
+def test_a_key_that_was_deleted_before_its_short_ttl_was_over_was_deleted() -> None:
+    history = asked(inside("SET k1 a NX PX 30"), "DEL k1", 20, "c3", "deleted").op("c3", "release", "ok", 1, 19, 22)
+    assert told(history).cause == "deleted"
+
+
+@pytest.mark.parametrize("words", ["PEXPIRE k1 0", "PEXPIRE k1 -2", "EXPIRE k1 0"])
+def test_a_ttl_that_is_over_at_once_deletes_the_key(words: str, golden: Golden) -> None:
+    history = inside().op("c1", "extend", "ok", 1, 14, 18, deadline_ns=ms(210), validity_ms=194)
+    over = told(asked(history, words, 15, what="deleted"))
+    assert over.cause == "short TTL"
+    golden(over.sentence)
+
+
+def test_that_of_another_client_is_a_deletion() -> None:
+    history = inside().op("c3", "release", "ok", 1, 14, 18)
+    assert told(asked(history, "PEXPIRE k1 0", 15, "c3", "deleted")).cause == "deleted"
+
+
+def test_a_nested_release_removes_what_its_acquire_had_set_over_the_key(golden: Golden) -> None:
+    history = asked(inside(nested=True), "SET k1 nested PX 200", 15, what="set", value="nested", ttl=200)
+    nested = told(asked(history, "DEL k1", 30, what="deleted"))
+    assert nested.cause == "nested release"
+    golden(nested.sentence)
+
+
+def test_a_nested_release_removes_the_key_itself(golden: Golden) -> None:
+    nested = told(asked(inside(nested=True), "DEL k1", 30, what="deleted"))
+    assert nested.cause == "nested release"
+    golden(nested.sentence)
+
+
+def test_what_another_client_does_with_it_is_not_the_nested_releases() -> None:
+    history = asked(inside(nested=True), "SET k1 nested PX 200", 15, what="set", value="nested", ttl=200)
+    history.op("c3", "release", "ok", 1, 25, 35)
+    assert told(asked(history, "DEL k1", 30, "c3", "deleted")).cause == "overwritten"
+    history = inside(nested=True).op("c3", "release", "ok", 1, 25, 35)
+    assert told(asked(history, "DEL k1", 30, "c3", "deleted")).cause == "deleted"
+
+
+def went_down(words: str, ttl: int, ttl_ms: int) -> History:
+    """The nodes are down from 20 until 35."""
+    history = inside(words, ttl_ms=ttl_ms)
+    history.fault("f1", 20, 35, nemesis="crash", nodes=NODES, keys_at_stake=(), how_down="kill")
+    for event in history.key_events:
+        if event.event == "set":
+            event.ttl_ms = ttl
+    for node in NODES:
+        history.seen(node, "blind", 21).seen(node, "watching", 36, f"{node}-second")
+    return history
+
+
+@pytest.mark.parametrize(
+    ("words", "ttl", "ttl_ms", "cause"),
+    [
+        ("SET k1 a NX PX 200", 200, 200, "forgotten"),
+        ("SET k1 a NX PX 30", 30, 200, "short TTL"),
+        ("SET k1 a NX PX 15", 15, 15, "expired"),
+        ("SET k1 a NX PX 35", 35, 15, "forgotten"),
+        ("EVAL set 1 k1 a 15", 15, 15, "expired"),
+        ("EVAL set 1 k1 a 15", 30, 15, "forgotten"),
+        ("EVAL set 1 k1 a 15", 15, 200, "forgotten"),
+    ],
+)
+def test_a_key_whose_ttl_ran_out_while_its_node_was_down_was_not_forgotten(
+    words: str, ttl: int, ttl_ms: int, cause: str
+) -> None:
+    """A script that gave it a time to live is taken at the lease, or at what the witness read, if that is longer."""
+    assert told(went_down(words, ttl, ttl_ms)).cause == cause
