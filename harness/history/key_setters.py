@@ -65,6 +65,8 @@ class Setters:
     call."""
     handed_over: dict[int, Setter]
     """By row: for whom a key was set that another client's request set."""
+    renewed_ns: dict[int, int]
+    """By row that set a key: when the last request of the same call was sent that prolonged it."""
 
     @classmethod
     def of(cls, run: RunTables, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
@@ -72,7 +74,7 @@ class Setters:
         row_of = {event: row for row, event in enumerate(rows["event"]) if event >= 0}
         requested = known(run.sections["requested_ns"])[1].tolist()
         handed = {row: _receiver(ledger, call, places) for row, call in ledger.handed_over.items()}
-        return cls(rows, row_of, places, requested, frozenset(_given_up(rows)), handed)
+        return cls(rows, row_of, places, requested, frozenset(_given_up(rows)), handed, _renewed(rows))
 
     def of_row(self, row: int) -> Setter:
         """For whom the request of this row was sent, if it sets a key."""
@@ -92,9 +94,9 @@ class Setters:
         return Setter(place if is_its else NO_SECTION, rows["client"][row], call, not in_call)
 
     def _is_early(self, row: int, section: int) -> bool:
-        """Whether an earlier round of a granted acquire set it."""
+        """Whether an earlier round of a granted acquire set it, and the last one did not take it over."""
         rows = self.rows
-        sent_ns = rows["from_client_ns"][row]
+        sent_ns = self.renewed_ns.get(row, rows["from_client_ns"][row])
         return (rows["call"][row], rows["key"][row], rows["value"][row]) in self.given_up or (
             section != NO_SECTION and 0 <= sent_ns < self.requested[section]
         )
@@ -113,6 +115,16 @@ def _receiver(ledger: Ledger, call: int, places: Mapping[tuple[Any, ...], int]) 
     section = (calls.client[call], int(calls.life[call]), int(calls.section[call]))
     place = places.get(section, NO_SECTION) if calls.outcome[call] == "ok" else NO_SECTION
     return Setter(place, process_of(str(calls.client[call])), call)
+
+
+def _renewed(rows: dict[str, list[Any]]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    names = ("what", "cause", "owner", "call", "is_in_call", "from_client_ns")
+    for what, cause, owner, call, in_call, sent_ns in zip(*(rows[name] for name in names), strict=True):
+        is_call_s = cause == "request" and in_call and owner >= 0 and rows["call"][owner] == call
+        if what == "prolonged" and is_call_s:
+            found[owner] = max(found.get(owner, -1), sent_ns)
+    return found
 
 
 def _given_up(rows: dict[str, list[Any]]) -> set[tuple[int, str, str]]:

@@ -138,6 +138,14 @@ def test_what_an_earlier_round_had_set_is_not_the_sections_if_the_lock_tells_its
     assert sections(own(own(history, value="v0", at=6).seen("n1", "expired", 6.2), at=8)) == [-1, 0]
 
 
+@pytest.mark.parametrize(("sent", "section"), [(6.9, -1), (7.1, 0)])
+def test_what_an_earlier_round_had_set_is_the_sections_if_its_own_round_prolongs_it(sent: float, section: int) -> None:
+    """The replies of the earlier round were lost, so that it did not know what it had set."""
+    history = own(History().watch("n1").section("c1", 10, 50, asked=5, requested_ns=ms(7)), at=6)
+    history.seen("n1", "prolonged", 8, "v1", since=7, ttl=100)
+    assert sections(history.request("c1", "n1", "PEXPIRE k1 100", 7.5, 8, sent=sent)) == [section]
+
+
 def test_a_section_that_set_nothing_although_others_do_has_no_value() -> None:
     assert owners_of(own(inside()).section("c2", 60, 90)).values == {0: {"v1"}, 1: set()}
 
