@@ -30,10 +30,12 @@ import pandas as pd
 
 from fencepost.history import process_of
 from fencepost.text import listed, plural, printable
+from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import change_told, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.calls import NO_CALL
+from harness.history.drawn_values import drew_it_too
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import places_of, rows_of
 from harness.history.ledger import Change, Ledger
@@ -272,9 +274,12 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
         if example.get("is_member") and example["how"] != "removed"
         else "The lock did not compare the value, or not in the same step."
     )
+    cause: Cause = "deleted" if example["how"] == "removed" else example["how"]
+    if change is not None and example["how"] in ("deleted", "prolonged") and drew_it_too(run, change):
+        cause, why = "shared value", f"Both had drawn the same value, {printable(str(change['was']))}."
     return Told(
         f"{by} {did} {of} on {node}, by {when}{how}. {why}",
-        cause="deleted" if example["how"] == "removed" else example["how"],
+        cause=cause,
     )
 
 

@@ -89,6 +89,7 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
     "deleted": ("shared value", "set again"),
     "overwritten": ("shared value", "set again"),
+    "prolonged": ("shared value",),
     "short TTL": ("expired",),
     "nested release": ("deleted", "overwritten"),
 }

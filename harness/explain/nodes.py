@@ -12,12 +12,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
+import numpy as np
+
 from fencepost.history import FaultEvent
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.given_ttl import GivenTtl, given_ttl, too_short, was_over_at_once
 from harness.explain.node_events import NodeEvent
 from harness.explain.node_replies import Said, replies
+from harness.history.drawn_values import drew_it_too
 from harness.history.fault_windows import Window, windows
 from harness.history.ledger import Change
 from harness.history.node_line import CLOCK_SLACK_NS
@@ -31,7 +34,7 @@ class Loss:
     """How a node lost a key that it had `granted`. It was gone at `until_ns`. `by`: the observed deletion or expiry;
     `change`: the same in the ledger. `fault`: what took the node down. `is_shared`: others used the value that the
     owner had set, so any client that compared it could delete the key. `given`: the time to live by which it was over
-    before its lease."""
+    before its lease. `mistaken`: the request that took the other's key, which had the same value, for its client's."""
 
     how: How
     granted: NodeEvent
@@ -41,6 +44,7 @@ class Loss:
     is_shared: bool = False
     change: Change | None = None
     given: GivenTtl | None = None
+    mistaken: Change | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,8 @@ def _part(
     loss = _more_exactly(run, evidence, loss, order)
     if loss.how in ("deleted", "unknown"):
         loss = replace(loss, is_shared=_is_shared(run, loss))
+    if not loss.is_shared and (by := _who_drew_the_same(run, evidence, loss, order)) is not None:
+        loss = replace(loss, is_shared=True, mistaken=by)
     return NodePart(node, to_earlier, to_later, order[0][0], order[1][0], loss, down, others)
 
 
@@ -261,6 +267,26 @@ def _is_shared(run: Recorded, loss: Loss) -> bool:
     return (is_anothers and by is not None and by.value == value) or (
         run.owners is not None and value in run.owners.shared
     )
+
+
+def _who_drew_the_same(
+    run: Recorded, evidence: Evidence, loss: Loss, order: tuple[tuple[Side, NodeEvent], tuple[Side, NodeEvent]]
+) -> Change | None:
+    """The request by which a client that had drawn the same value as another changed the other's key: one that deleted
+    the first key, or the first owner's, that prolonged the second key; None if none is on record."""
+    (owner, granted), (_, again) = order
+    value, change, ledger = granted.value, loss.change, evidence.ledger
+    if value is None or ledger is None:
+        return None
+    if loss.how == "deleted" and change is not None and change["task"] not in (None, owner.client):
+        return change if drew_it_too(run, change) else None
+    seen = evidence.set_of(again)
+    if again.value != value or seen is None or seen.order is None:
+        return None
+    rows = ledger.rows
+    (own,) = np.flatnonzero((rows["event"] == seen.order).to_numpy(bool))
+    its = (rows["of"] == own) & (rows["what"] == "prolonged") & (rows["task"] == owner.client)
+    return next((ledger.change(row) for row in np.flatnonzero(its.to_numpy(bool)).tolist()), None)
 
 
 def _down_between(faults: Sequence[Window], node: str, from_ns: int, until_ns: int) -> Window | None:

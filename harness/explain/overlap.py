@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fencepost.quorum import quorum
-from fencepost.text import listed, plural
+from fencepost.text import listed, plural, printable
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.failover import by_failover
@@ -15,7 +15,7 @@ from harness.explain.let_in import let_in
 from harness.explain.node_events import NodeEvent
 from harness.explain.node_replies import Said
 from harness.explain.nodes import Loss, NodePart, went_down
-from harness.explain.requests import who_did
+from harness.explain.requests import client_of, who_did
 from harness.explain.words import (
     at,
     brought_down,
@@ -173,6 +173,8 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
     again = f"granted it to {second.client} while that lease was still valid"
     them = "that node" if len(nodes) == 1 else "those nodes"
     match loss.how:
+        case _ if loss.mistaken is not None:
+            return _mistaken(run, first, second, loss, had, f"so {them} {again}")
         case "went down":
             assert loss.fault is not None
             down_ns, up_ns = loss.fault.event.began_ns, loss.fault.to_ns
@@ -223,6 +225,18 @@ def _too_short(run: Recorded, client: str, loss: Loss) -> str:
         f"{client} had given it a TTL of {given.ttl_ms:,.0f} ms ({given.command}), but the lock told {client} a lease "
         f"of {given.lease_ms:,.0f} ms: it had expired by {at(run, given.over_ns)}"
     )
+
+
+def _mistaken(run: Recorded, owner: Side, other: Side, loss: Loss, had: str, again: str) -> str:
+    """`c1 and c3 had drawn the same value, a. n1 had granted the lock to c1; c3, which did not own the key, …`."""
+    change = loss.mistaken
+    assert change is not None
+    value = printable(str(loss.granted.value))
+    both, done = other.client, f"prolonged the key of {other.client}"
+    done = f"that key was gone ({loss.how}), {again}; {who_did(run, change, other.client, done)}"
+    if change["what"] == "deleted":
+        both, done = str(client_of(change)), f"{who_did(run, change, owner.client, 'deleted it')}; {again}"
+    return f"{owner.client} and {both} had drawn the same value, {value}. {had}; {done}"
 
 
 def _nested(run: Recorded, client: str, loss: Loss) -> str:

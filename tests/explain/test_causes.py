@@ -14,7 +14,7 @@ from harness.explain.nodes import Loss, NodeEvent, NodePart, Said
 from harness.verdict import Finding
 from tests.explain.stories import Story
 from tests.golden import Golden
-from tests.judge.histories import History
+from tests.judge.histories import History, ms
 
 GRANTED = NodeEvent("n1", "k1", "granted", 0, 1)
 
@@ -93,11 +93,53 @@ def test_a_key_whose_value_others_used_too_may_have_been_deleted_by_any_of_them(
     golden(told.sentence)
 
 
-def test_a_key_that_a_client_with_the_same_value_deleted() -> None:
+def undone(value: str) -> Story:
+    """c3 asks with this value while c1 is inside, is refused, and deletes what has the value of c1's key."""
     story = Story(clients=3).watched().let_in("c1", 10, 50, "OK OK OK", value="c1-1").saw(9.5, "set", "n1 n2 n3", "c1")
-    story.asked("c3", "acquire", 15, "nil nil nil", value="c1-1").asked("c3", "undo", 17, "1 1 1", value="c1-1")
-    story.saw(17.5, "deleted", "n1 n2 n3").let_in("c2", 30, 60, "OK OK OK").saw(29.5, "set", "n1 n2 n3", "c2")
+    story.op("c3", "acquire", "fail", 1, 14, 18).asked("c3", "acquire", 15, "nil nil nil", value=value)
+    story.asked("c3", "undo", 17, "1 1 1", value="c1-1").saw(17.5, "deleted", "n1 n2 n3")
+    return story.let_in("c2", 30, 60, "OK OK OK").saw(29.5, "set", "n1 n2 n3", "c2")
+
+
+def test_a_key_that_a_client_with_the_same_value_deleted(golden: Golden) -> None:
+    told = undone("c1-1").told("overlap")
+    assert told.cause == "shared value"
+    golden(told.sentence)
+
+
+def test_a_client_that_had_read_the_value_did_not_draw_it() -> None:
+    assert undone("c3-1").told("overlap").cause == "deleted"
+    story = undone("c1-1").request("c3", "n1", "GET k1", 14.2, 14.4, reply='"c1-1"', did=False)
+    story.request("c3", "n2", "GET k1", 14.2, 14.4, reply='"c1-1"', did=False)
+    story.request("c3", "n3", "GET k1", 14.2, 14.4, reply='"c1-1"', did=False)
     assert story.told("overlap").cause == "deleted"
+
+
+def test_another_clients_key_with_the_same_value(golden: Golden) -> None:
+    told = undone("c1-1").told("changed-another-clients-key")
+    assert told.cause == "shared value"
+    golden(told.sentence)
+    assert undone("c3-1").told("changed-another-clients-key").cause == "deleted"
+
+
+def extended(value: str, by: str = "c1") -> Story:
+    """The key of c1 expired, and c2 set this value; then an extension prolongs the key."""
+    story = Story(clients=3).watched().let_in("c1", 10, 160, "OK OK OK", value="same", deadline=300)
+    story.sets("c1", "same").op("c1", "extend", "ok", 1, 108, 126, deadline_ns=ms(320), validity_ms=200)
+    story.let_in("c2", 120, 180, "OK OK OK", value=value).sets("c2", value)
+    for node in ("n1", "n2", "n3"):
+        story.seen(node, "set", 9.5, "same", since=8.5, ttl=100).seen(node, "expired", 110, since=109)
+        story.seen(node, "set", 119.5, value, since=118.5, ttl=100)
+        story.request(by, node, "EVAL extend 1 k1 same 100", 123, 124, reply="1").seen(node, "prolonged", 124, value)
+    return story
+
+
+def test_an_extension_of_another_clients_key_with_the_same_value(golden: Golden) -> None:
+    told = extended("same").told("overlap")
+    assert told.cause == "shared value"
+    golden(told.sentence)
+    assert extended("other").told("overlap").cause == "expired"
+    assert extended("same", by="c2").told("overlap").cause == "expired"
 
 
 def test_an_explanation_says_what_its_sentence_names() -> None:
