@@ -43,8 +43,8 @@ def manifest(name: str) -> Manifest:
     return next(lock for lock in foreign_locks() if lock.name == name)
 
 
-def judged(folder: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
-    code, out, err = runs.fencepost(folder, "test", *arguments, "--cluster", "process")
+def judged(folder: Path, *arguments: str, cluster: str = "process") -> tuple[int, dict[str, Any], str]:
+    code, out, err = runs.fencepost(folder, "test", *arguments, "--cluster", cluster)
     return code, json.loads((runs.only_run(folder) / "verdict.json").read_text()), out + err
 
 
@@ -81,6 +81,27 @@ def test_sentinels_replace_a_primary_that_is_killed_and_clients_reach_both_throu
     requests = pyarrow.parquet.read_table(runs.only_run(tmp_path) / "requests.parquet").to_pandas()
     sets = requests[(requests["command"] == "SET") & requests["client"].isin(["c1", "c2", "c3"])]
     assert {kill["led_by"], kill["elected"]} <= set(sets["node"])
+
+
+@pytest.mark.needs("engine")
+@pytest.mark.needs("root")
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.needs(f"lock:{name}"))
+        for name in ("etcd", "zookeeper", "redis-sentinel", "redis-cluster")
+    ],
+)
+def test_in_containers_too_a_leader_that_is_killed_is_replaced(tmp_path: Path, name: str) -> None:
+    load = ("--clients", "3", "--duration", "8s", "--seed", "1", "--least-sections", "1")
+    faults = ("--nemesis", "leader:how=kill,duration=5s,interval=8s")
+    code, verdict, said = judged(tmp_path, "--lock", name, *faults, *load, cluster="docker")
+    assert code in ((0, 1) if name.startswith("redis") else (0,)), said
+    assert verdict["verdict"] in ("valid", "violation")
+    events = [json.loads(line) for line in (runs.only_run(tmp_path) / "nemesis.jsonl").read_text().splitlines()]
+    (kill,) = (event for event in events if event["nemesis"] == "crash" and event["event"] == "injected")
+    assert kill["nodes"] == [kill["led_by"]]
+    assert kill["elected"] not in (None, kill["led_by"]), kill
 
 
 @pytest.mark.needs("lock:etcd")
@@ -179,8 +200,8 @@ def test_nothing_is_left_after_a_kill_neither_members_nor_their_networks(tmp_pat
     ("words", "said"),
     [
         (
-            ("--lock", "zookeeper", "--cluster", "docker"),
-            "the members of this group (zookeeper) run as processes only",
+            ("--lock", "etcd", "--cluster", "docker", "--nemesis", "power", "--persistence", "aof-always"),
+            "the members of a group (etcd) have no disks of their own in containers",
         ),
         (
             ("--lock", "redlock", "--nemesis", "members"),
