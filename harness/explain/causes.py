@@ -38,6 +38,7 @@ Cause = Literal[
     "not notified",
     "not let in",
     "subscription lost",
+    "connections taken",
     "dead entry",
     "cancelled entry",
     "ended session",
@@ -74,6 +75,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "not notified": "the lock was free and nothing notified the client that waited",
     "not let in": "a client asked for a free lock and did not get it",
     "subscription lost": "a client lost its subscription and never subscribed again",
+    "connections taken": "the client's own waiters held all of its connections",
     "dead entry": "the lock waited for a client that was gone",
     "cancelled entry": "the lock waited for a call that its user had cancelled",
     "ended session": "the session that held it had ended",
@@ -83,7 +85,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
 KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
     *("prolonged", "set again", "stayed", "denied", "not undone", "never given back", "no expiry", "overlong"),
     *("not woken", "not notified", "not let in", "subscription lost", "dead entry", "cancelled entry"),
-    "rejected",
+    *("rejected", "connections taken"),
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
