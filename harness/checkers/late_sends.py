@@ -151,7 +151,7 @@ def _taken(client: Activity, since_ns: int, until_ns: int, over: int) -> list[st
     return [by[connection] for connection in open_]
 
 
-def _finding(run: Recorded, late: Sequence[_HeldUp], longest: _Late) -> Finding:
+def _finding(run: Recorded, late: Sequence[_HeldUp], longest: _HeldUp) -> Finding:
     clients = plural(len({process_of(one.client) for one in late}), "client")
     text = (
         f"{plural(len(late), 'request')} of {listed(sorted({one.f for one in late}))} calls of {clients} went out up "
