@@ -122,6 +122,9 @@ class _Channel(threading.local):
 
     def wait(self, timeout_ms: float) -> None:
         """Until something is published, or the connection is lost, or the time is over."""
+        if self._socket is None:
+            time.sleep(timeout_ms / 1e3)
+            return
         try:
             self._next(timeout_ms / 1e3)
         except OSError:
@@ -130,7 +133,7 @@ class _Channel(threading.local):
     def forget(self) -> None:
         """What was published before now."""
         try:
-            while self._next(0):
+            while self._socket is not None and self._next(0):
                 pass
         except OSError:
             self.close()
@@ -166,12 +169,16 @@ class WakesByMessage(_Blocking):
     def release_request(self, key: str, value: str) -> bytes:
         return pack("EVAL", _PUBLISH, 2, key, f"{key}:free", value)
 
+    def hears(self, key: str) -> bool:
+        """Whether a release can wake the client up from now on."""
+        return self._channel.subscribe(f"{key}:free")
+
     def prepare(self, key: str) -> None:
-        if self._channel.subscribe(f"{key}:free"):
+        if self.hears(key):
             self._channel.forget()
 
     def sleep(self, key: str, left_ms: float) -> None:
-        if self._channel.subscribe(f"{key}:free"):
+        if self.hears(key):
             self._channel.wait(self.sleeps_ms(left_ms))
         else:
             time.sleep(self.delay_ms() / 1e3)
@@ -179,3 +186,9 @@ class WakesByMessage(_Blocking):
     def close(self) -> None:
         super().close()
         self._channel.close()
+
+
+class LooksAgainLater(WakesByMessage):
+    """It looks again by itself within a second."""
+
+    LOOKS_AGAIN_MS = 1_000

@@ -7,8 +7,8 @@ for a client if all of this was so `LEAST` times, each in one silence of at leas
 - all subscriptions of the client had ended; the last one because the node had closed its connection, unasked. What the
   proxy closed itself is not on record as closed;
 - the client had subscribed in this acquire, or had kept the subscription through an earlier one;
-- the key was deleted meanwhile, and a request named the channel, or a node that tells what happens to keys did;
-- then, for `SLACK_MS` and more, the key was free, no client was inside, no fault was in the way, and the client ran;
+- the key came free meanwhile because it was deleted, and a request named the channel, or the node itself tells of keys;
+- then it slept on for `SLACK_MS` and more, no fault was in the way, and the client ran;
 
 and if it never subscribed again, although the node had answered it `RETRY_NS` before the last of these ended. Libraries
 connect anew every few seconds.
@@ -34,14 +34,14 @@ from harness.checkers.free_waits import (
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
-from harness.history.fault_windows import FOREVER_NS
+from harness.history.fault_windows import FOREVER_NS, merged
 from harness.history.free_times import names_of
 from harness.history.ledger import Ledger
 from harness.history.link_activity import BLOCKING, Links
 from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded
 from harness.history.subscriptions import OF_THE_NODE, Subscription, Subscriptions
-from harness.history.waits import Wait, all_waits
+from harness.history.waits import Wait, all_waits, in_the_way
 from harness.verdict import Answer, Finding, shown
 
 LEAST: Final = LEAST_OVERSLEPT
@@ -49,7 +49,8 @@ RETRY_NS: Final = 6_000_000_000
 
 
 class Figures(KeyFigures, frozen=True):
-    """`sleeps`: beside a free key, by clients that had lost their subscription. `total_ms`: of all of them."""
+    """`sleeps`: of clients that had lost their subscription. `total_ms`: for how long they slept on, in all, after
+    the key had come free."""
 
     sleeps: int
     total_ms: float
@@ -57,12 +58,12 @@ class Figures(KeyFigures, frozen=True):
     def rows(self) -> Iterator[Row]:
         if self.sleeps:
             sleeps = plural(self.sleeps, "sleep")
-            text = f"{sleeps} beside a free key without a subscription, {milliseconds(self.total_ms)} in all"
+            text = f"{sleeps} without a subscription while the key came free, {milliseconds(self.total_ms)} in all"
             yield Row("untold", text, order=61)
 
 
 class _Sleep(NamedTuple):
-    """The client was silent from `began_ns` until `until_ns`, and the key was free since `since_ns`. `answered_ns`:
+    """The client was silent from `began_ns` until `until_ns`, and the key came free at `since_ns`. `answered_ns`:
     when the node of the subscription had answered the client again."""
 
     wait: Wait
@@ -104,6 +105,12 @@ def _sleeps(
 ) -> Iterator[_Sleep]:
     waits = list(all_waits(run, links, short_ns(run)))
     names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in waits)}
+
+    def is_deleted(wait: Wait, at_ns: int) -> bool:
+        """Whether a request deleted the key when it came free."""
+        freed = last_freed(ledger, names[wait.key], at_ns)
+        return freed is not None and freed["what"] == "deleted"
+
     for wait in waits:
         lost = _last(run, subscribed, wait)
         if lost is None or not lost.is_lost or lost.until_ns >= wait.until_ns or not _is_kept(run, wait, lost):
@@ -111,16 +118,14 @@ def _sleeps(
         answered_ns = _answered_ns(sent, wait, lost)
         silent = list(silences(run, wait, links.of(wait.client), wait.since_ns, wait.until_ns, short_ns(run)))
         silent = [(began, until) for began, until in silent if began >= answered_ns]
+        calm = calm_times(run, wait, names[wait.key], waits) if silent else []
+        way = in_the_way(run, wait, waits)
         for began, until in silent:
-            for since, done in calm_times(run, wait, names[wait.key], waits) if silent else ():
-                since, done = max(since, began), min(done, until)
-                freed = last_freed(ledger, names[wait.key], since)
-                if freed is None or freed["what"] != "deleted" or freed["at_ns"] < began:
-                    continue
-                is_told = _was_told(sent, subscribed, lost, began, until)
-                if is_told and ran_ns(run, wait.client, since, done) >= SLACK_MS * 1_000_000:
-                    yield _Sleep(wait, lost, answered_ns, began, since, done)
-                    break
+            freed = next((since for since, _ in calm if began < since < until and is_deleted(wait, since)), None)
+            if freed is None or merged(way, freed, until) or not _was_told(sent, subscribed, lost, began, until):
+                continue
+            if ran_ns(run, wait.client, freed, until) >= SLACK_MS * 1_000_000:
+                yield _Sleep(wait, lost, answered_ns, began, freed, until)
 
 
 def _last(run: Recorded, subscribed: Subscriptions, wait: Wait) -> Subscription | None:
@@ -133,12 +138,14 @@ def _last(run: Recorded, subscribed: Subscriptions, wait: Wait) -> Subscription 
 
 
 def _is_kept(run: Recorded, wait: Wait, lost: Subscription) -> bool:
-    """Whether the subscription was to last for this wait: it was made in it, or had outlasted an earlier acquire."""
+    """Whether the subscription was to last for this wait: it was made in it, or had outlasted an earlier acquire, and
+    was there when the wait began or when that acquire did."""
     if lost.sent_ns >= wait.since_ns:
         return True
     ops = run.ops
     own = (ops["f"] == "acquire") & (ops["client"] == wait.client) & (run.config.tasks == 1)
-    within = (ops["invoke_ns"] > lost.sent_ns) & (ops["complete_ns"] < lost.until_ns)
+    within = (ops["complete_ns"] > lost.sent_ns) & (ops["complete_ns"] < min(lost.until_ns, wait.since_ns))
+    within &= (ops["invoke_ns"] > lost.sent_ns) | (lost.until_ns >= wait.since_ns)
     return bool((own & within).any())
 
 
@@ -190,8 +197,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     return Told(
         f"{client} had sent {words} to {node} at {sent_ms:+,.1f} ms. {node} closed that connection at {lost_ms:+,.1f} "
         f"ms and answered {client} again from {answered_ms:+,.1f} ms on, but {client} never subscribed again. While it "
-        f"waited for {key} it was silent since {silent_ms:+,.1f} ms; the key came free at {at_ms:+,.1f} ms and was "
-        f"free for {lasting(float(example['for_ms']) * 1e6)} before {client} looked.",
+        f"waited for {key} it was silent since {silent_ms:+,.1f} ms; the key came free at {at_ms:+,.1f} ms, "
+        f"and {client} slept on for {lasting(float(example['for_ms']) * 1e6)}.",
         cause="subscription lost",
     )
 

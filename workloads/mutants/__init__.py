@@ -88,6 +88,7 @@ from workloads.mutants.waiting import (
     ListensTooLate,
     SleepsForSeconds,
     StaysInTheQueue,
+    SubscribesOnce,
 )
 
 __all__ = [
@@ -152,6 +153,7 @@ __all__ = [
     "SleepsForSeconds",
     "StaysInTheQueue",
     "StopsAtTheFirstSilence",
+    "SubscribesOnce",
     "TakesForGood",
     "TheFirstNodeDecides",
     "TriesForEver",

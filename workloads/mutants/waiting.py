@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 from workloads.base import Lease
-from workloads.blocking_locks import WakesByMessage, WakesByPush
+from workloads.blocking_locks import LooksAgainLater, WakesByMessage, WakesByPush
 from workloads.connection import SILENT, Reply
 from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
@@ -44,6 +44,20 @@ class ListensToAnotherChannel(WakesByMessage):
     def sleep(self, key: str, left_ms: float) -> None:
         if self._channel.subscribe(f"{key}:freed"):
             self._channel.wait(left_ms)
+
+
+@mutant(
+    "subscribes once",
+    "who has lost a subscription subscribes again",
+    conditions="blocking",
+    finding="sleeps-unsubscribed",
+    cause="subscription lost",
+)
+class SubscribesOnce(LooksAgainLater):
+    """When the node has restarted, no message reaches the client any more, and it sleeps for a second each time."""
+
+    def hears(self, key: str) -> bool:
+        return self._channel.name == f"{key}:free" or super().hears(key)
 
 
 @mutant(
