@@ -93,12 +93,14 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
 @dataclass(frozen=True, slots=True)
 class _Used:
     """Who had each value set. `sections`: by value, the places of sections; `clients`: by value, all clients, also of
-    attempts that were refused; `times`: by value, for which sections, granted or not, these calls were. `counted`:
-    numbers that scripts set for several clients: they count something."""
+    attempts that were refused; `acquires`: by value, the acquires, granted or not, that set it, or whose section did.
+    `granted`: the acquire that was granted each section. `counted`: numbers that scripts set for several clients: they
+    count something."""
 
     sections_of: dict[str, set[int]]
     clients: dict[str, set[str]]
-    times: dict[str, set[tuple[str, int, int]]]
+    acquires: dict[str, set[int]]
+    granted: dict[tuple[Any, ...], int]
     counted: frozenset[str]
     client_of: list[str]
 
@@ -107,16 +109,20 @@ class _Used:
         calls = ledger.calls
         sections: defaultdict[str, set[int]] = defaultdict(set)
         clients: defaultdict[str, set[str]] = defaultdict(set)
-        times: defaultdict[str, set[tuple[str, int, int]]] = defaultdict(set)
+        acquires: defaultdict[str, set[int]] = defaultdict(set)
+        of_sections = list(zip(calls.client.tolist(), calls.life.tolist(), calls.section.tolist(), strict=True))
+        is_grant = (calls.f == "acquire") & (calls.outcome == "ok")
+        granted = {of_sections[call]: call for call in np.flatnonzero(is_grant).tolist()}
         for value, section, call in rows_of(holdings, "value", "section", "call"):
             if value and call != NO_CALL:
                 clients[value].add(str(calls.client[call]))
-                times[value].add((str(calls.client[call]), int(calls.life[call]), int(calls.section[call])))
+                acquires[value].add(call if calls.f[call] == "acquire" else granted.get(of_sections[call], call))
                 if section != NO_SECTION:
                     sections[value].add(section)
         by_script = ledger.rows["value"][ledger.rows["command"].isin(_SCRIPTS).to_numpy(bool)].dropna().unique()
         counted = {value for value in by_script if len(clients.get(value, ())) > 1 and value.lstrip("-").isdigit()}
-        return cls(sections, clients, times, frozenset(counted), run.sections["client"].astype(str).tolist())
+        client_of = run.sections["client"].astype(str).tolist()
+        return cls(sections, clients, acquires, granted, frozenset(counted), client_of)
 
     def sections(self, holdings: pd.DataFrame) -> Ints:
         """For whom each of the holdings was set. What no call for a section set, or none that is known, is a section's
@@ -215,7 +221,7 @@ def _values(run: RunTables, setters: Setters, holdings: pd.DataFrame, used: _Use
         else:
             unclear.add(section)
     for section, value in _prolonged(setters, set(holdings["key"].astype(str).unique())):
-        if used.is_ones(value):
+        if len(used.clients.get(value, ())) == 1:
             values[section].add(value)
     names = ("key", "client", "asked_ns", "start_ns", "end_ns")
     lasting = [_Lasting(place, *row) for place, row in enumerate(rows_of(run.sections, *names))]
@@ -259,12 +265,12 @@ def _add_unknown(holdings: pd.DataFrame, used: _Used, lasting: Sequence[_Lasting
 
 def _of_clients(run: RunTables, values: Mapping[int, set[str]], used: _Used) -> dict[str, str]:
     """The values that one client uses again and again."""
-    times = {value: set(of) for value, of in used.times.items() if len(used.clients[value]) == 1}
+    acquires = {value: set(of) for value, of in used.acquires.items() if len(used.clients[value]) == 1}
     sections = list(places_of(run.sections))
     for section, own in values.items():
-        for value in own & times.keys():
-            times[value].add(sections[section])
-    again = {value for value, of in times.items() if len(of) > 1}
+        for value in own & acquires.keys():
+            acquires[value].add(used.granted.get(sections[section], NO_CALL))
+    again = {value for value, of in acquires.items() if len(of) > 1}
     return {value: next(iter(used.clients[value])) for value in again}
 
 

@@ -120,6 +120,15 @@ def test_a_refused_try_that_left_a_key() -> None:
     assert orphan(history.seen("n1", "deleted", 70)) == ("given up", 40)
 
 
+@pytest.mark.parametrize(("by", "length"), [("c1", 50 - 30), ("c2", 140 - 30)])
+def test_a_later_acquire_of_the_same_client_takes_over_what_its_refused_one_had_left(by: str, length: float) -> None:
+    """The client's value is its name in this life, and it had no section before."""
+    history = History().watch("n1").op("c1", "acquire", "fail", 1, 10, 30).seen("n1", "set", 20, "c1", ttl=100)
+    history.request("c1", "n1", "SET k1 c1 NX PX 100", 19, 20).section(by, 60, 90, asked=50)
+    history.seen("n1", "prolonged", 56, "c1", since=55, ttl=100).request(by, "n1", "PEXPIRE k1 100", 55.1, 56, sent=55)
+    assert orphan(history.seen("n1", "deleted", 140)) == ("given up", length)
+
+
 def test_whoever_was_trying_when_the_key_was_set_may_own_it_to_the_last() -> None:
     history = History().watch("n1").op("c1", "acquire", "fail", 1, 10, 30).op("c2", "acquire", "info", 1, 15, 50)
     history.op("c2", "acquire", "fail", 2, 60, 65)  # too late to have set it
