@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from cluster.lifetime import RunState
 from harness.cli.doctor import Check, examine, exit_code, render
 from harness.report.terminal import Terminal
+from tests.cluster.test_engine_http import engine
+from tests.cluster.test_engine_trial import ABLE, answers
 from workloads.registry import foreign_locks
 
 
@@ -69,6 +72,28 @@ def test_an_engine_that_does_not_answer_is_no_obstacle(tmp_path: Path, monkeypat
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
     checks = examine()
     assert not named(checks, "Docker engine").ok
+    assert exit_code(checks) == 0
+
+
+@pytest.mark.parametrize(
+    ("says", "found"),
+    [
+        ({"SecurityOptions": ["name=rootless"]}, "cannot host a cluster: it is rootless"),
+        ({}, "cannot host a cluster: .*no import today"),
+    ],
+    ids=["rootless", "refuses what a run needs"],
+)
+def test_an_engine_that_answers_and_cannot_host_a_cluster_is_absent(
+    says: dict[str, object], found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with engine(answers({**ABLE, **says})) as (port, _):
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        checks = examine()
+    check = named(checks, "Docker engine")
+    assert not check.ok
+    assert re.search(found, check.found)
+    assert "--cluster process" in check.fix
     assert exit_code(checks) == 0
 
 

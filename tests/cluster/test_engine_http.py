@@ -67,6 +67,15 @@ def test_an_engine_at_a_tcp_address_is_asked_like_one_at_a_socket(monkeypatch: p
     assert asked == ["GET /version?filters=%7B%22a%22%3A+%5B%22b+c%22%5D%7D"]
 
 
+def test_a_proxy_for_the_web_is_not_asked_for_an_engine_with_a_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with engine({"/version": (200, b"{}")}) as (port, _):
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        assert ask_engine(find_engine(), "GET", "/version") == (200, {})
+
+
 @pytest.mark.needs("openssl")
 def test_certificates_are_those_that_the_sdk_would_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
