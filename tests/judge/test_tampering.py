@@ -17,6 +17,7 @@ from fencepost.errors import BrokenEnvironmentError, UsageError
 from harness.checkers.judge import judge_folder
 from harness.report.listing import list_runs
 from harness.report.summary import render_summary
+from harness.store import manifest
 from harness.store.manifest import recording
 from harness.store.run_folder import RunFolder
 from tests.golden import Golden
@@ -77,6 +78,17 @@ def test_damage_to_a_run_without_a_manifest_never_ends_in_a_traceback(
     tamper(folder, seed)
     with suppress(UsageError):
         judge_folder(RunFolder.open(folder))
+
+
+@pytest.mark.parametrize("name", ["history.parquet", "verdict.json", "report.html", "sealed.json", "logs/c1.1.log"])
+def test_what_the_manifest_does_not_list_decides_nothing(recorded: Path, tmp_path: Path, name: str) -> None:
+    """Of a run of a broken lock, or garbage."""
+    folder, other = (with_manifest(recorded / run, tmp_path / run) for run in (VALID, VIOLATION))
+    before, _ = judge_folder(folder)[1], judge_folder(other)
+    assert name not in manifest.recorded(folder.path)
+    (folder.path / name).parent.mkdir(exist_ok=True)
+    (folder.path / name).write_bytes((other.path / name).read_bytes() if (other.path / name).exists() else b"{}")
+    assert judge_folder(RunFolder.open(folder.path))[1] == before
 
 
 def test_a_run_that_had_ended_and_lost_its_manifest_is_damaged(recorded: Path, tmp_path: Path) -> None:
