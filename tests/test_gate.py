@@ -39,6 +39,16 @@ def test_nothing_is_set_up_before_the_newcomer_comes() -> None:
     assert re.search(r"^(make|install_packages) ", script.split("\nnewcomer\n", 1)[1], re.MULTILINE)
 
 
+def test_of_the_newcomers_tests_only_those_are_played_again_that_were_skipped() -> None:
+    script = (ROOT / ".ci/run").read_text()
+    kept = re.search(r'cp "\$home/fencepost/(\S+)" "(\$work/\S+)"', script)
+    assert kept is not None
+    assert f"--note-skipped={kept[1]}" in (ROOT / "Makefile").read_text()
+    (again,) = [line for line in script.splitlines() if re.search(r"\bmake test\b.*ARGS=", line)]
+    assert f"--play-skipped={kept[2]} " in again
+    assert "--must-have=" in again
+
+
 def test_a_package_that_not_every_distribution_has_is_looked_for_first() -> None:
     """Ubuntu has no package `chromium`."""
     lines = (ROOT / ".ci/run").read_text().splitlines()
