@@ -378,6 +378,13 @@ SURROUNDINGS: Final = (
         rare=True,
     ),
     Surrounding("a time namespace", 'unshare -T --monotonic 86400 --fork "$@"', needs=_MOUNTS, rare=True),
+    Surrounding(
+        "an engine behind ssh",
+        'DOCKER_HOST=ssh://user@nowhere.invalid "$@" --cluster docker',
+        BROKEN,
+        "another machine.*--cluster process",
+    ),
+    Surrounding("an engine behind ssh, clean", 'DOCKER_HOST=ssh://user@nowhere.invalid "$@"', words=["clean"]),
     # what ends a run
     Surrounding("a terminal that closes", 'timeout -s HUP 4 "$@" --duration 20s', 124, rare=True),
     Surrounding(
