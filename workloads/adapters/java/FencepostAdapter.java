@@ -71,8 +71,13 @@ public final class FencepostAdapter {
         Map<String, Object> held(String key, String value) throws Exception;
     }
 
-    /** {@code password} is null if the node asks for none; {@code url} contains it, too. */
-    public record Node(String host, int port, String url, String password) {}
+    /**
+     * {@code password} is null if the node asks for none; {@code url} contains it, too. {@code knownAs} is where other
+     * servers say that it is.
+     */
+    public record Node(String host, int port, String url, String password, Place knownAs) {}
+
+    public record Place(String host, int port) {}
 
     public interface Opener {
         Adapter open(List<Node> nodes, Map<String, Object> settings) throws Exception;
@@ -265,7 +270,14 @@ public final class FencepostAdapter {
     private static Node node(Object parsed) {
         Map<String, Object> node = object(parsed);
         int port = ((Long) node.get("port")).intValue();
-        return new Node((String) node.get("host"), port, (String) node.get("url"), (String) node.get("password"));
+        return new Node(
+                (String) node.get("host"),
+                port,
+                (String) node.get("url"),
+                (String) node.get("password"),
+                node.get("known_as") instanceof List<?> place
+                        ? new Place((String) place.get(0), ((Long) place.get(1)).intValue())
+                        : null);
     }
 
     @SuppressWarnings("unchecked") // JSON objects have text as keys
