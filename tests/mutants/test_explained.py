@@ -18,6 +18,7 @@ TOLD: Any = {
     "overlap",
     "unavailable-while-free",
     "waits-for-free-lock",
+    "sleeps-unsubscribed",
     "release-without-effect",
     "late-grant",
     "lease-without-majority",
