@@ -64,7 +64,8 @@ class Group(NamedTuple):
 
     `only_leader_serves`: a client must reach the leader itself. Then `serves` is whether the member does its part: it
     leads, or copies the leader. `sentinel_port`: where the sentinel beside each member listens, which clients ask who
-    leads; None: there are none.
+    leads; None: there are none. `forgets`: a member that was killed comes back as another one, with nothing. So a group
+    whose majority is killed, before those that are back are members again, is lost for good.
     """
 
     port: int
@@ -74,6 +75,7 @@ class Group(NamedTuple):
     settles_within_ms: float
     only_leader_serves: bool = False
     sentinel_port: int | None = None
+    forgets: bool = False
 
 
 class KeyReader(Protocol):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
+from cluster.parallel import at_once
 from fencepost.history import Impact
 from nemesis.base import World
 
 _ASK_MS: Final = 300.0
+_SERVES_MS: Final = 1_000.0
 _LOOK_EVERY_S: Final = 0.02
 
 
@@ -35,6 +38,19 @@ def leader_of(world: World, without: Sequence[str] = ()) -> str | None:
     if group is None:
         return None
     return group.leader({name: node.address for name, node in nodes.items() if name not in without}, _ASK_MS)
+
+
+def would_lose_group(world: World, names: Sequence[str]) -> bool:
+    """Whether a kill of these members would leave no majority that has what the group knows, which would be lost for
+    good."""
+    nodes = world.cluster.nodes
+    group = next(iter(nodes.values())).server.group if nodes else None
+    if group is None or not group.forgets:
+        return False
+    whole = at_once(
+        partial(group.serves, node.address, _SERVES_MS) for name, node in nodes.items() if name not in names
+    )
+    return sum(whole) < world.topology.majority
 
 
 def await_election(

@@ -21,6 +21,7 @@ from fencepost.history import HowDown, Impact
 from fencepost.units import Duration
 from nemesis.base import Evidence, FaultClass, TargetFields, Topology, World, hitting
 from nemesis.do_all import in_service, not_gone
+from nemesis.elections import would_lose_group
 from nemesis.names import Names
 from nemesis.partition_shapes import spare
 from nemesis.quorum_loss import losing_quorum
@@ -73,9 +74,10 @@ class NodeDown(TargetFields, frozen=True):
 
     def inject(self, world: World, owner: str) -> Impact:
         """A node that is paused goes down too, and comes back running. One that went down without the nemesis is left
-        alone, here and in the end: it is not this fault that took it down."""
+        alone, here and in the end: it is not this fault that took it down. Nothing is hit if a group would be lost with
+        it for good."""
         names = not_gone(world, self.nodes)
-        if not names:
+        if not names or would_lose_group(world, names):
             return Impact()
         impact = Impact(nodes=names, keys_at_stake=self._keys_at_stake(world, names), how_down=self.how)
         for name in names:

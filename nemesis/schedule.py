@@ -29,8 +29,10 @@ from cluster.persistence import Policy
 from cluster.server import Ability, Server, abilities
 from fencepost.errors import UsageError
 from fencepost.files import read_json
+from fencepost.quorum import quorum
 from fencepost.units import Duration, duration_text
 from nemesis.base import Fault, Topology, Turn, needed_of
+from nemesis.leader import Aimed
 from nemesis.node_down import LONGEST_LEASE, NodeDown
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import between, jittered, shuffled
@@ -226,14 +228,16 @@ def for_cluster(spec: Spec, server: Server, topology: Topology) -> Spec:
     nodes. Where no node can be spared, a card that is to leave a majority for several TTLs and leaves none lasts
     for about one, and nothing comes after it in its turn: so there is time to see what it left behind. What the
     user named himself stays, for `draw_schedule` and `check_server` to refuse."""
-    able = abilities(server)
+    able, forgets = abilities(server), server.group is not None and server.group.forgets
 
     def is_possible(chosen: Chosen) -> bool:
         try:
-            needed = _needed_by(chosen, topology)
+            drawn = _drawn(chosen, topology)
         except UsageError:  # a shape that so few nodes cannot have
             return False
-        return needed <= able
+        return frozenset[Ability]().union(*map(needed_of, drawn)) <= able and not (
+            forgets and any(_killed(fault, topology) >= topology.majority for fault in drawn)
+        )
 
     lanes = [_fitted(lane, is_possible, topology) if len(lane.deck) > 1 else lane for lane in spec.lanes]
     return replace(spec, lanes=tuple(lane for lane in lanes if lane.deck))
@@ -241,8 +245,20 @@ def for_cluster(spec: Spec, server: Server, topology: Topology) -> Spec:
 
 def _needed_by(chosen: Chosen, topology: Topology) -> frozenset[Ability]:
     """What its faults may need of the nodes' server, seen by drawing some."""
-    draws = (chosen.nemesis.draw(Random(number), topology, chosen.options)[0] for number in range(_DRAWN))
-    return frozenset[Ability]().union(*map(needed_of, draws))
+    return frozenset[Ability]().union(*map(needed_of, _drawn(chosen, topology)))
+
+
+def _drawn(chosen: Chosen, topology: Topology) -> list[Fault]:
+    return [chosen.nemesis.draw(Random(number), topology, chosen.options)[0] for number in range(_DRAWN)]
+
+
+def _killed(fault: Fault, topology: Topology | PlannedFor) -> int:
+    """How many nodes it takes down."""
+    if isinstance(fault, NodeDown):
+        return len(fault.nodes)
+    if isinstance(fault, Aimed) and fault.how == "kill":
+        return quorum(len(topology.nodes)) if fault.aim == "majority" else 1
+    return 0
 
 
 def _fitted(lane: Lane, is_possible: Callable[[Chosen], bool], topology: Topology) -> Lane:
@@ -297,6 +313,13 @@ def check_server(schedule: Schedule, server: Server, policy: Policy) -> None:
             raise UsageError(
                 f"the nemesis {planned.nemesis} needs {needs_what}, which the server {server.name} does not have; "
                 "choose another --nemesis or another --server"
+            )
+        killed = _killed(decode_fault(planned), schedule.topology)
+        if server.group is not None and server.group.forgets and killed >= quorum(len(schedule.topology.nodes)):
+            raise UsageError(
+                f"the nemesis {planned.nemesis} kills a majority of the members at once, and a killed member of "
+                f"{server.name} keeps nothing: the group would be lost for good; kill one at a time, like "
+                "crash:targets=one,interval=15s or leader:how=kill,interval=15s"
             )
 
 

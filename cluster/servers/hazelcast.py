@@ -97,7 +97,7 @@ def _find(node: Address, prefix: str) -> list[str]:
 
 
 _PROBE_LINKS: Final = by_marks(hazelcast.connect_through, _find)
-_GROUP: Final = Group(PORT, leader, serves, forms_within_s=90.0, settles_within_ms=6_000.0)
+_GROUP: Final = Group(PORT, leader, serves, forms_within_s=90.0, settles_within_ms=6_000.0, forgets=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

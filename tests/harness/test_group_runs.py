@@ -23,17 +23,22 @@ from workloads.registry import foreign_locks
 pytestmark = pytest.mark.needs("members")
 
 TOYS = Path(__file__).parents[1] / "toys"
-NAMES = ("etcd", "zookeeper")
+NAMES = ("etcd", "zookeeper", "hazelcast-fenced")
 on_each = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.needs(f"lock:{name}")) for name in NAMES]
 )
-PROGRAM = {"etcd": "etcd", "zookeeper": "java"}
+PROGRAM = {"etcd": "etcd", "zookeeper": "java", "hazelcast-fenced": "java"}
 CONTROLS = {
     "etcd": ("endless_etcd.py", "none", ("--hold", "3s", "--duration", "8s")),
     "zookeeper": (
         "trusting_zookeeper.py",
         "pause:targets=inside,duration=3s,interval=4s",
         ("--hold", "1s", "--duration", "9s"),
+    ),
+    "hazelcast-fenced": (
+        "TrustingHazelcast.java",
+        "pause:targets=inside,duration=6s,interval=7s",
+        ("--hold", "1s", "--duration", "12s"),
     ),
 }
 """A client that ignores that its session has ended, and a load under which one ends."""
@@ -89,7 +94,7 @@ def test_sentinels_replace_a_primary_that_is_killed_and_clients_reach_both_throu
     "name",
     [
         pytest.param(name, marks=pytest.mark.needs(f"lock:{name}"))
-        for name in ("etcd", "zookeeper", "redis-sentinel", "redis-cluster")
+        for name in ("etcd", "zookeeper", "hazelcast-fenced", "redis-sentinel", "redis-cluster")
     ],
 )
 def test_in_containers_too_a_leader_that_is_killed_is_replaced(tmp_path: Path, name: str) -> None:
@@ -123,16 +128,20 @@ def cuts_of(folder: Path) -> list[set[tuple[str, str]]]:
 
 
 @on_each
+@pytest.mark.needs("java")
 def test_a_client_that_ignores_that_its_session_has_ended_is_caught(tmp_path: Path, name: str) -> None:
     code, verdict, said = judged(tmp_path, "--lock-command", command(name, CONTROLS[name][0]), *under(name))
     assert code == 1, said
     assert ("overlap", "lock") in {(finding["kind"], finding["blame"]) for finding in verdict["findings"]}
 
 
-@pytest.mark.needs("lock:zookeeper")
-def test_a_lock_that_says_no_when_its_session_has_ended_is_not_blamed_for_the_same(tmp_path: Path) -> None:
-    ours = command("zookeeper", manifest("zookeeper").adapter_path)
-    code, verdict, said = judged(tmp_path, "--lock-command", ours, *under("zookeeper"))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.needs(f"lock:{name}")) for name in ("zookeeper", "hazelcast-fenced")],
+)
+def test_a_lock_that_says_no_when_its_session_has_ended_is_not_blamed_for_the_same(tmp_path: Path, name: str) -> None:
+    ours = command(name, manifest(name).adapter_path)
+    code, verdict, said = judged(tmp_path, "--lock-command", ours, *under(name))
     assert code == 0, said
     assert {finding["kind"] for finding in verdict["findings"] if finding["blame"] == "lock"} == set()
 
@@ -154,6 +163,12 @@ def test_an_etcd_that_grants_a_lock_on_a_lease_that_has_ended_is_caught(tmp_path
 
 def command(name: str, program: Path | str) -> str:
     lock = manifest(name)
+    if lock.language == "java":
+        installed = installed_folder(lock)
+        run = program if str(program).startswith("Trusting") else lock.adapter_path.stem
+        return (
+            f"java -XX:+UseSerialGC -cp {installed}/classes:{installed}/jars/* {TOYS / run if run == program else run}"
+        )
     path = f"PYTHONPATH={half('python')}:{lock.source}"
     return f"env {path} {installed_folder(lock) / 'bin/python'} {TOYS / program}"
 
@@ -161,7 +176,7 @@ def command(name: str, program: Path | str) -> str:
 def under(name: str) -> tuple[str, ...]:
     _, nemesis, load = CONTROLS[name]
     usual = ("--clients", "2", "--recovery", "1s", "--least-sections", "1", "--seed", "3")
-    return ("--server", name, "--nodes", "3", "--nemesis", nemesis, *usual, *load)
+    return ("--server", manifest(name).server or name, "--nodes", "3", "--nemesis", nemesis, *usual, *load)
 
 
 def networks(processes: list[psutil.Process]) -> set[str]:

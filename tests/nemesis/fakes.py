@@ -24,7 +24,8 @@ from cluster.base import (
     Throttle,
     never,
 )
-from cluster.server import Holdings, Refusal
+from cluster.server import Holdings, Refusal, Server
+from cluster.servers.redis import SERVER as REDIS
 from cluster.wall_clock import RIGHT, ClockAhead, ClockSetting
 from fencepost.errors import BrokenEnvironmentError
 from nemesis.base import Step, Topology, World
@@ -53,6 +54,7 @@ class FakeNode:
     clock: ClockSetting = RIGHT
     is_clock_stuck: bool = False
     address: Address = NOWHERE
+    server: Server = REDIS
 
     def _note(self, verb: str) -> None:
         self.calls.append(f"{self.name}.{verb}")

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from cluster.server import Group
 from cluster.servers.etcd import SERVER as ETCD
+from cluster.servers.hazelcast import SERVER as HAZELCAST
 from cluster.servers.redis import SERVER as REDIS
 from fencepost.errors import UsageError
 from fencepost.history import Impact
 from fencepost.quorum import with_a_quorum
 from nemesis.base import Targets
 from nemesis.crash import Crash
-from nemesis.elections import await_election
+from nemesis.elections import await_election, would_lose_group
 from nemesis.leader import NEMESIS as LEADER
 from nemesis.leader import Aimed
 from nemesis.members import MEMBER_SHAPES, MembersCut, pairs_in_words
 from nemesis.members import NEMESIS as MEMBERS
 from nemesis.pause import Pause
-from nemesis.schedule import check_server, draw_schedule, parse_spec
+from nemesis.schedule import check_server, draw_schedule, for_cluster, parse_spec
 from tests.nemesis.fakes import FakeNode, FakeWorld, topology
 
 THREE, FIVE = ("n1", "n2", "n3"), ("n1", "n2", "n3", "n4", "n5")
@@ -112,3 +115,39 @@ def test_a_group_of_one_has_none_to_cut_off() -> None:
     with pytest.raises(UsageError, match="none to spare"):
         MEMBERS.draw(Random(1), topology(nodes=1), MEMBERS.options())
     assert LEADER.draw(Random(1), topology(nodes=1), LEADER.options())[0].how == "kill"
+
+
+@pytest.mark.parametrize("nemesis", ["crash:targets=majority", "leader:targets=majority,how=kill"])
+def test_a_group_whose_members_keep_nothing_is_not_lost_on_purpose(nemesis: str) -> None:
+    schedule = draw_schedule(parse_spec(nemesis), 1, topology(nodes=3), 20_000)
+    check_server(schedule, ETCD, "none")
+    with pytest.raises(UsageError, match="the group would be lost for good"):
+        check_server(schedule, HAZELCAST, "none")
+    one = draw_schedule(parse_spec("crash:targets=one"), 1, topology(nodes=3), 20_000)
+    check_server(one, HAZELCAST, "none")
+
+
+def test_the_standard_mix_goes_without_kills_of_a_majority_that_keeps_nothing() -> None:
+    three = topology(nodes=3)
+    for seed in range(5):
+        spec = for_cluster(parse_spec("standard"), HAZELCAST, three)
+        check_server(draw_schedule(spec, seed, three, 300_000), HAZELCAST, "none")
+        others = draw_schedule(for_cluster(parse_spec("standard"), ETCD, three), seed, three, 300_000)
+        with pytest.raises(UsageError, match="lost for good"):
+            check_server(others, HAZELCAST, "none")
+
+
+@pytest.mark.parametrize(("whole", "is_lost"), [({"n2", "n3"}, False), ({"n3"}, True)])
+def test_a_member_is_not_killed_while_the_others_are_no_majority(
+    monkeypatch: pytest.MonkeyPatch, whole: set[str], is_lost: bool
+) -> None:
+    """One of them came back a moment ago, and knows nothing yet."""
+    assert HAZELCAST.group is not None
+    server = SimpleNamespace(group=HAZELCAST.group._replace(serves=serves_of(whole)))
+    nodes = {name: SimpleNamespace(address=name, server=server) for name in THREE}
+    world = SimpleNamespace(cluster=SimpleNamespace(nodes=nodes), topology=topology(nodes=3))
+    assert would_lose_group(world, ["n1"]) is is_lost  # type: ignore[arg-type]
+
+
+def serves_of(whole: set[str]) -> Callable[[object, float], bool]:
+    return lambda address, timeout_ms: address in whole

@@ -44,7 +44,7 @@ public class HazelcastAdapter implements FencepostAdapter.Renewing {
     private final Set<Thread> astray = ConcurrentHashMap.newKeySet();
     private final AtomicLong leases = new AtomicLong();
 
-    HazelcastAdapter(List<FencepostAdapter.Node> nodes, Map<String, Object> settings) throws Exception {
+    public HazelcastAdapter(List<FencepostAdapter.Node> nodes, Map<String, Object> settings) throws Exception {
         ClientConfig config = new ClientConfig().setClusterName("fencepost");
         config.setProperty("hazelcast.logging.type", "jdk");
         config.setProperty("hazelcast.discovery.enabled", "true");
