@@ -70,7 +70,7 @@ def test_all_systems_meet_the_same_faults_and_crowds_and_those_with_tokens_a_fau
 def test_a_group_loses_its_leader_where_others_lose_a_server() -> None:
     (led,) = (fault for fault in FAULTS if fault.name == LED)
     kinds = {system.name: led.of(system).partition(":")[0] for system in SYSTEMS}
-    assert {name for name, nemesis in kinds.items() if nemesis == "leader"} == {"etcd", "zookeeper"}
+    assert {name for name, nemesis in kinds.items() if nemesis == "leader"} == {"etcd", "zookeeper", "hazelcast"}
 
 
 def test_a_primary_is_killed_once_in_a_run_for_after_that_another_one_is_it() -> None:

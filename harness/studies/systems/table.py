@@ -72,6 +72,12 @@ SYSTEMS: Final = (
         kind="group",
         options={"lock": "zookeeper", **_GROUP},
     ),
+    System(
+        name="hazelcast",
+        says="FencedLock on Hazelcast's CP subsystem, three members, which keep nothing on disk",
+        kind="group",
+        options={"lock": "hazelcast-fenced", "nodes": "3", "persistence": "none"},
+    ),
 )
 
 NO_FAULT: Final = "no fault"
