@@ -37,6 +37,11 @@ CONTROLS = {
         "pause:targets=inside,duration=3s,interval=4s",
         ("--hold", "1s", "--duration", "9s"),
     ),
+    "curator": (
+        "TrustingCurator.java",
+        "pause:targets=inside,duration=3s,interval=4s",
+        ("--hold", "1s", "--duration", "9s"),
+    ),
     "hazelcast-fenced": (
         "TrustingHazelcast.java",
         "pause:targets=inside,duration=6s,interval=7s",
@@ -130,8 +135,8 @@ def cuts_of(folder: Path) -> list[set[tuple[str, str]]]:
     return [{(sender, receiver) for sender, receiver in event["cut_members"]} for event in injected]
 
 
-@on_each
 @pytest.mark.needs("java")
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.needs(f"lock:{name}")) for name in CONTROLS])
 def test_a_client_that_ignores_that_its_session_has_ended_is_caught(tmp_path: Path, name: str) -> None:
     code, verdict, said = judged(tmp_path, "--lock-command", command(name, CONTROLS[name][0]), *under(name))
     assert code == 1, said
@@ -140,7 +145,10 @@ def test_a_client_that_ignores_that_its_session_has_ended_is_caught(tmp_path: Pa
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.needs(f"lock:{name}")) for name in ("zookeeper", "hazelcast-fenced")],
+    [
+        pytest.param(name, marks=pytest.mark.needs(f"lock:{name}"))
+        for name in ("zookeeper", "curator", "hazelcast-fenced")
+    ],
 )
 def test_a_lock_that_says_no_when_its_session_has_ended_is_not_blamed_for_the_same(tmp_path: Path, name: str) -> None:
     ours = command(name, manifest(name).adapter_path)
