@@ -10,6 +10,7 @@ from harness.checkers.judge import judge
 from harness.limits import Limit
 from harness.report import wording
 from harness.report.listing import listed, render_listing
+from harness.report.page import render_page
 from harness.report.result import result_of
 from harness.serve.index import summary_of
 from harness.serve.pages import run_page
@@ -45,6 +46,12 @@ def test_the_banner_says_both() -> None:
     assert word == "VALID"
     assert "no promise broken by the lock in 2 sections" in says
     assert LOSS in says
+
+
+def test_the_page_of_a_run_says_both() -> None:
+    history = outlived()
+    page = render_page(history.recorded(), judged(history), {})
+    assert LOSS in page.partition('<section class="banner')[2].partition("</section>")[0]
 
 
 def test_a_loss_that_the_requirement_names_is_the_violation_itself() -> None:
