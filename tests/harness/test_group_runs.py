@@ -28,6 +28,8 @@ on_each = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.needs(f"lock:{name}")) for name in NAMES]
 )
 PROGRAM = {"etcd": "etcd", "zookeeper": "java", "hazelcast-fenced": "java"}
+ENDING = ("zookeeper", "curator", "hazelcast-fenced")
+"""Locks that say no when their session has ended, under the load of the control."""
 LASTS = {"hazelcast-fenced": "15s"}
 """It has 6 s to settle after a fault, and nothing is said of that time."""
 CONTROLS = {
