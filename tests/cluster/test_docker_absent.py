@@ -17,6 +17,7 @@ from cluster.engine_sweep import sweep_docker
 from cluster.sweep import sweep, sweep_one
 from fencepost.errors import BrokenEnvironmentError
 from harness.cli.main import run
+from tests.harness import runs
 from tests.specs import spec_of
 
 
@@ -47,6 +48,14 @@ def why_processes() -> str | None:
 @pytest.mark.usefixtures("no_engine")
 def test_an_engine_that_was_named_and_is_not_there_is_told() -> None:
     assert "no Docker engine answers at unix://" in str(why_processes())
+
+
+def test_a_run_says_in_one_line_why_it_takes_processes(no_engine: str, tmp_path: Path) -> None:
+    given = runs.short_run("--nemesis", "none", "--duration", "500ms", "--recovery", "0", cluster="auto")
+    code, out, err = runs.fencepost(tmp_path, *given)
+    assert code in (0, 2), err
+    (line,) = [line for line in out.splitlines() if "as processes, because" in line]
+    assert no_engine in line
 
 
 def test_without_an_engine_at_the_default_socket_there_is_nothing_to_tell(
