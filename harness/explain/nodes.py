@@ -21,7 +21,7 @@ from harness.explain.given_ttl import GivenTtl, given_ttl, too_short, was_over_a
 from harness.explain.node_events import NodeEvent
 from harness.explain.node_replies import Said, replies
 from harness.history.drawn_values import drew_it_too
-from harness.history.fault_windows import Window, windows
+from harness.history.fault_windows import FOREVER_NS, Window, windows
 from harness.history.ledger import Change
 from harness.history.node_line import CLOCK_SLACK_NS
 from harness.history.recorded import Recorded
@@ -154,7 +154,7 @@ def _is_over(run: Recorded, evidence: Evidence, granted: NodeEvent, again: NodeE
     renewed = (e.by_ns for e in events if e.what == "prolonged" and e.whose == granted.whose and e.by_ns < again.by_ns)
     ttl_ms = given_ttl(evidence, granted, again.after_ns) or run.lease_ms
     over_ns = max([granted.by_ns, *renewed]) + round(ttl_ms * 1e6)
-    if lost is not None:
+    if lost is not None and lost["had_until_ns"] < FOREVER_NS:
         over_ns = max(over_ns, int(lost["had_until_ns"]) + CLOCK_SLACK_NS)
     return bool(again.after_ns >= over_ns)
 
@@ -246,7 +246,7 @@ def _loss_on_record(evidence: Evidence, faults: Sequence[Window], granted: NodeE
         return None
     loss = partial(Loss, granted=granted, until_ns=again.by_ns, change=change)
     match change["what"]:
-        case "lost":
+        case "lost" | "overwritten" as what if what == "lost" or change["cause"] == "restart":
             down = _down_between(faults, granted.node, granted.after_ns, int(change["at_ns"]))
             return None if down is None else loss("went down", fault=down)
         case "expired" | "deleted" as what:
@@ -254,7 +254,7 @@ def _loss_on_record(evidence: Evidence, faults: Sequence[Window], granted: NodeE
             seen = next((e for e in evidence.seen[granted.key, granted.node] if e.order == order), None)
             return None if seen is None else loss(what, by=seen)
         case "overwritten":
-            return loss("overwritten")
+            return loss("overwritten" if change["is_seen"] else "unknown")
     return None
 
 

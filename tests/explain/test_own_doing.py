@@ -186,3 +186,19 @@ def test_a_key_whose_ttl_ran_out_while_its_node_was_down_was_not_forgotten(
 ) -> None:
     """A script that gave it a time to live is taken at the lease, or at what the witness read, if that is longer."""
     assert told(went_down(words, ttl, ttl_ms)).cause == cause
+
+
+@pytest.mark.parametrize(("crash", "cause"), [(True, "forgotten"), (False, "unknown")])
+def test_a_key_set_while_the_witness_was_blind_overwrote_nothing(crash: bool, cause: str) -> None:
+    """The witness comes back when c2 has set its key already."""
+    history = inside()
+    if crash:
+        history.fault("f1", 20, 35, nemesis="crash", nodes=NODES, keys_at_stake=(), how_down="kill")
+    for node in NODES:
+        history.seen(node, "blind", 21).seen(node, "watching", 60, f"{node}-{'second' if crash else 'first'}")
+        history.seen(node, "set", 60, "b", ttl=185)
+        history.request("c2", node, "SET k1 b NX PX 200", 46, 47, did=False)
+    run = history.recorded()
+    (finding,) = (finding for finding in judge(run).findings if finding.kind == "overlap")
+    case = case_of(run, finding, finding.examples[0])
+    assert tell(run, gather(run, spans_of(run, [case])), case).cause == cause
