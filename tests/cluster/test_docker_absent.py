@@ -82,8 +82,8 @@ def test_a_silent_engine_is_given_up_after_about_a_second() -> None:
 
 
 @pytest.mark.usefixtures("no_engine")
-def test_without_an_engine_there_is_nothing_to_sweep() -> None:
-    assert sweep_docker(lambda _: False) == []
+def test_without_an_engine_there_is_nothing_to_sweep(tmp_path: Path) -> None:
+    assert sweep_docker(lambda _: False, parent=tmp_path) == []
 
 
 def test_the_error_names_the_address_and_what_to_do(no_engine: str) -> None:

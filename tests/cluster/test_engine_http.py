@@ -110,11 +110,11 @@ def test_what_is_no_engine_is_said_to_be_none(body: bytes, monkeypatch: pytest.M
             ask_engine(find_engine(), "GET", "/version")
 
 
-def test_a_refused_question_is_not_taken_for_an_empty_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_question_is_not_taken_for_an_empty_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with engine({"/containers/json": (500, b'{"message": "the disk\\nis full"}')}) as (port, _):
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
         with pytest.raises(BrokenEnvironmentError, match="the disk is full"):
-            sweep_docker(lambda _: False)
+            sweep_docker(lambda _: False, parent=tmp_path)
 
 
 def test_a_container_that_stays_is_named_with_the_engines_words(monkeypatch: pytest.MonkeyPatch) -> None:
