@@ -195,8 +195,8 @@ def test_a_key_set_while_the_witness_was_blind_overwrote_nothing(crash: bool, ca
     if crash:
         history.fault("f1", 20, 35, nemesis="crash", nodes=NODES, keys_at_stake=(), how_down="kill")
     for node in NODES:
-        history.seen(node, "blind", 21).seen(node, "watching", 60, f"{node}-{'second' if crash else 'first'}")
-        history.seen(node, "set", 60, "b", ttl=185)
+        history.seen(node, "blind", 21).seen(node, "seen", 59, "b", ttl=185)
+        history.seen(node, "watching", 60, f"{node}-{'second' if crash else 'first'}")
         history.request("c2", node, "SET k1 b NX PX 200", 46, 47, did=False)
     run = history.recorded()
     (finding,) = (finding for finding in judge(run).findings if finding.kind == "overlap")
