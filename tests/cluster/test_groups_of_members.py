@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cluster.registry import server_named
-from cluster.servers import zookeeper
+from cluster.servers import hazelcast, zookeeper
 from tests.cluster import sandboxed
 
 VERSIONS = {
@@ -27,9 +27,9 @@ def seen(request: pytest.FixtureRequest) -> dict[str, Any]:
 pytestmark = pytest.mark.needs("members")
 
 
-@pytest.mark.parametrize("name", VERSIONS)
+@pytest.mark.parametrize("name", [*VERSIONS, "hazelcast"])
 def test_it_tells_its_version_and_takes_no_other_program_for_its_own(name: str) -> None:
-    printed, version = VERSIONS[name]
+    printed, version = VERSIONS.get(name, ("Hazelcast, version 5.4.0", "5.4.0"))
     assert server_named(name).version_in(printed) == version
     assert server_named(name).version_in("Redis server v=8.2.3 sha=0") is None
 
@@ -44,6 +44,15 @@ def test_of_two_members_that_say_they_lead_the_one_of_the_later_epoch_does(monke
     monkeypatch.setattr(zookeeper, "_said", lambda address, word, timeout_ms: said[address])
     assert zookeeper.leader({name: name for name in said}, 1) == "n2"  # type: ignore[arg-type]
     assert zookeeper.leader({"n3": "n3"}, 1) is None  # type: ignore[arg-type]
+
+
+def test_of_two_members_of_hazelcast_that_say_they_lead_the_one_of_the_later_term_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = {"n1": "in term 9", "n2": "in term 10", "n3": "no"}
+    monkeypatch.setattr(hazelcast, "_said", lambda address, question, timeout_ms: said[address])
+    assert hazelcast.leader({name: name for name in said}, 1) == "n2"  # type: ignore[arg-type]
+    assert hazelcast.leader({"n3": "n3"}, 1) is None  # type: ignore[arg-type]
 
 
 def test_a_client_reaches_each_member_and_the_member_executed_what_it_sent(seen: dict[str, Any]) -> None:
