@@ -49,15 +49,15 @@ def log_in(connection: socket.socket, name: str, timeout_ms: float) -> None:
     request += _frame(CLUSTER.encode()) + nothing + nothing + b"".join(texts)
     request += _frame(b"", _BEGINS) + _frame(b"", _ENDS | _LAST)
     connection.sendall(_HELLO + request)
-    status = _read(connection, timeout_ms)[13]
-    if status:
-        raise ConnectionError(f"the member took no client: status {status}")
+    status = _reply(connection, _AUTHENTICATE, timeout_ms)[:1]
+    if status != b"\0":
+        raise ConnectionError(f"the member took no client: status {status.hex()}")
 
 
 def ping(connection: socket.socket, timeout_ms: float) -> None:
     """Over a connection that is logged in. Raises OSError."""
     connection.sendall(_frame(_begin(_PING), _WHOLE | _LAST))
-    _read(connection, timeout_ms)
+    _reply(connection, _PING, timeout_ms)
 
 
 def _begin(kind: int) -> bytes:
@@ -67,6 +67,15 @@ def _begin(kind: int) -> bytes:
 
 def _frame(content: bytes, flags: int = 0) -> bytes:
     return _HEAD.pack(_HEAD.size + len(content), flags) + content
+
+
+def _reply(connection: socket.socket, kind: int, timeout_ms: float) -> bytes:
+    """What follows the head of the reply. Raises ConnectionError for an error, such as a member answers that has not
+    joined yet."""
+    reply = _read(connection, timeout_ms)
+    if (said := int.from_bytes(reply[:4], "little")) != kind + 1:
+        raise ConnectionError(f"the member answered {kind:#x} with {said:#x}")
+    return reply[13:]
 
 
 def _read(connection: socket.socket, timeout_ms: float) -> bytes:
