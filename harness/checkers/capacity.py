@@ -18,6 +18,8 @@ from harness.explain.meeting import UNRECORDED
 from harness.explain.node_replies import replies
 from harness.explain.nodes import parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, undecided
+from harness.explain.permit_counts import below_zero
+from harness.explain.requests import client_of, how_sent
 from harness.explain.words import at
 from harness.figures import Cell, CheckerFigures, Row, Tile, Tone
 from harness.history.capacity import Excess, count_crowding, open_with
@@ -168,7 +170,11 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         if pair is None and len(others) == 1:
             pair = (others[0], entered)
         if pair is None:
-            return Told(f"{head} {_votes(evidence, [*others, entered], run)}")
+            text = f"{head} {_votes(evidence, [*others, entered], run)}"
+            if (low := below_zero(run, entered)) is None:
+                return Told(text)
+            why = f"{client_of(low)} had lowered {printable(str(low['key']))} on {low['node']} to {low['value']}"
+            return Told(f"{text} Before that, {why}: {how_sent(run, low)}.", cause="below zero")
         found = parts(run, evidence, *pair)
         shared = f"{pair[0].client} and {pair[1].client} had the same slot ({printable(pair[0].key)}). "
         text = f"{head} {shared if pair[0].key != entered.key else ''}{by_lock(run, evidence, found, *pair)}"

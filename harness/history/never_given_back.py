@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pandas as pd
 
 from harness.history.fault_windows import FOREVER_NS
@@ -25,29 +26,54 @@ _TAKES: Final = (
     *("BLPOP", "BRPOP", "LMPOP", "BLMPOP", "LMOVE", "BLMOVE", "RPOPLPUSH", "BRPOPLPUSH"),
 )
 """What these leave adds up. What another command has set, a later client may replace."""
+_NEARLY_ALL: Final = 0.9
+"""The witness may miss some."""
 
 
 def never_given_back(run: Recorded, ledger: Ledger, by_ns: int) -> Iterator[Change]:
     """The requests that took something for a call that was not granted, or for a section, and that was over by then;
     each as one change that it made, in order."""
-    rows, places = ledger.rows, places_of(run.sections)
-    left_ns = run.sections["end_ns"].tolist()
-    own = rows[rows["key"].isin([str(key) for key in run.ops["key"].unique()]).to_numpy(bool)]
-    granted = own[own["is_in_call"] & (own["outcome"] == "ok")]
-    did = {f: granted["did"][(granted["f"] == f).to_numpy(bool)].dropna() for f in ("acquire", "release")}
-    if any(of_calls.empty for of_calls in did.values()):
-        return
-    take, give = (str(of_calls.mode().iloc[0]) for of_calls in did.values())
-    has_expiry = (own["what"] == "expired").any() or (own["had_until_ns"] < FOREVER_NS).any()
-    if take == give or take not in _TAKES or has_expiry or not set(own["did"].dropna()) <= {take, give}:
-        return
-    taken = [row for _, of_key in own.groupby(["node", "key"], observed=True) for row in _left(of_key, take, give)]
+    places, left_ns = places_of(run.sections), run.sections["end_ns"].tolist()
+    taken = [row for _, own in ledger.rows.groupby("key", observed=True) for row in _taken(run, ledger, own)]
     for change in map(ledger.change, sorted(taken)):
         place = places.get((change["task"], change["life"], change["section"]))
         is_granted = place is not None and change["outcome"] == "ok"
         over_ns = left_ns[place] if is_granted and place is not None else max(change["at_ns"], change["complete_ns"])
         if over_ns <= by_ns:
             yield change
+
+
+def _taken(run: Recorded, ledger: Ledger, own: pd.DataFrame) -> list[int]:
+    """What was taken from one key and is still missing. Nothing of a key under a name of the library's unless
+    nearly every grant took of it and hardly a refused attempt did: it may count anything else."""
+    in_calls = own[own["is_in_call"].to_numpy(bool)]
+    granted = in_calls[(in_calls["outcome"] == "ok").to_numpy(bool)]
+    did = {f: granted["did"][(granted["f"] == f).to_numpy(bool)].dropna() for f in ("acquire", "release")}
+    if any(of_calls.empty for of_calls in did.values()):
+        return []
+    take, give = (str(of_calls.mode().iloc[0]) for of_calls in did.values())
+    has_expiry = (own["what"] == "expired").any() or (own["had_until_ns"] < FOREVER_NS).any()
+    if take == give or take not in _TAKES or has_expiry or not set(own["did"].dropna()) <= {take, give}:
+        return []
+    if str(own["key"].iloc[0]) not in run.ops["key"].unique() and not _counts_grants(ledger, in_calls, take):
+        return []
+    return [row for _, of_node in own.groupby("node", observed=True) for row in _left(of_node, take, give)]
+
+
+def _counts_grants(ledger: Ledger, in_calls: pd.DataFrame, take: str) -> bool:
+    """Of the acquires of a key: whether those took that were granted, and not those that were refused."""
+    calls = ledger.calls
+    took = in_calls[((in_calls["f"] == "acquire") & (in_calls["did"] == take)).to_numpy(bool)]["call"].unique()
+    keys = {str(calls.key[call]) for call in took.tolist()}
+    if len(keys) != 1:
+        return False
+    acquires = np.flatnonzero((calls.f == "acquire") & (calls.key == keys.pop()))
+    share = {
+        outcome: np.isin(every, took).mean()
+        for outcome in ("ok", "fail")
+        if len(every := acquires[calls.outcome[acquires] == outcome])
+    }
+    return bool(share.get("ok", 0) >= _NEARLY_ALL and 1 - share.get("fail", 0) >= _NEARLY_ALL)
 
 
 def _left(rows: pd.DataFrame, take: str, give: str) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.checkers.explained import spans_of, tell
 from harness.checkers.judge import judge
 from harness.explain.evidence import gather
@@ -11,6 +13,7 @@ from harness.explain.kinds import Told
 from harness.report.explanations import lines, title
 from tests.explain.stories import Story
 from tests.golden import Golden
+from tests.judge.histories import History
 
 
 def story(**config: object) -> Story:
@@ -98,6 +101,26 @@ def test_a_client_that_may_have_outlived_its_lease(golden: Golden) -> None:
     told = three.told("over-capacity").sentence
     golden(told)
     assert told.endswith("The record allows both readings.")
+
+
+@pytest.mark.parametrize(("began_anew", "cause"), [(False, "below zero"), (True, None)])
+def test_a_release_that_gave_back_what_the_count_no_longer_had(began_anew: bool, cause: str | None) -> None:
+    """Two permits; c4's release leaves the count at −1, so that three clients get in."""
+    history = History(workload="semaphore", permits=2, nodes=1, clients=4).watch("n1")
+    history.op("c4", "release", "ok", 1, 4, 6).seen("n1", "set", 5.5, "-1", since=5)
+    history.request("c4", "n1", "DECR k1", 5, 5.2, reply="-1")
+    if began_anew:
+        history.seen("n1", "expired", 7, since=6)
+    for number, client in enumerate(("c1", "c2", "c3")):
+        at = 10 + 4 * number
+        history.section(client, at, 60, asked=at - 2)
+        count = number + 1 if began_anew else number
+        history.seen("n1", "set" if began_anew and not number else "changed", at - 0.5, str(count), since=at - 1)
+        history.request(client, "n1", "INCR k1", at - 1, at - 0.8, reply=str(count))
+    run = history.recorded()
+    (finding,) = (found for found in judge(run).findings if found.kind == "over-capacity" and found.blame == "lock")
+    case = case_of(run, finding, finding.examples[0])
+    assert tell(run, gather(run, spans_of(run, [case])), case).cause == cause
 
 
 def test_the_page_shows_all_sections_and_the_nodes_of_the_two_that_matter(golden: Golden) -> None:

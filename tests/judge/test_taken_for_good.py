@@ -20,20 +20,20 @@ def history(stop: float = 4_000, **config: Any) -> History:
 
 def change(made: History, client: str, words: str, at: float, *, event: str = "changed", **more: Any) -> History:
     made.request(client, "n1", words, at, at + 0.5, **more)
-    return made.seen("n1", event, at + 0.5, since=at - 0.2)
+    return made.seen("n1", event, at + 0.5, since=at - 0.2, key=words.split()[1])
 
 
-def used(made: History, client: str = "c1", at: float = 10, number: int = 1) -> History:
+def used(made: History, client: str = "c1", at: float = 10, number: int = 1, key: str = "k1") -> History:
     """A section that gives back what it took."""
     made.op(client, "acquire", "ok", number, at - 2, at, validity_ms=90.0)
-    change(made, client, "INCR k1", at - 1, event="set" if at == 10 else "changed")
+    change(made, client, f"INCR {key}", at - 1, event="set" if at == 10 else "changed")
     made.op(client, "release", "ok", number, at + 10, at + 12)
-    return change(made, client, "DECR k1", at + 11)
+    return change(made, client, f"DECR {key}", at + 11)
 
 
-def refused(made: History, at: float = 200, client: str = "c2", **more: Any) -> History:
+def refused(made: History, at: float = 200, client: str = "c2", key: str = "k1", **more: Any) -> History:
     made.op(client, "acquire", "fail", 1, at - 5, at + 5)
-    return change(made, client, "INCR k1", at, **more)
+    return change(made, client, f"INCR {key}", at, **more)
 
 
 def lost(made: History) -> int:
@@ -53,6 +53,17 @@ def test_a_count_that_a_refused_acquire_had_raised() -> None:
     assert finding.examples[0].items() >= {"client": "c2", "key": "k1", "node": "n1", "outcome": "fail"}.items()
     (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
     assert told.explanations[0].cause == "never given back"
+
+
+@pytest.mark.parametrize(("refusals", "number"), [(9, 1), (8, 0)])
+def test_a_key_under_the_librarys_own_name_counts_if_hardly_a_refused_attempt_takes_of_it(
+    refusals: int, number: int
+) -> None:
+    """What every attempt raises counts who waits, or tries."""
+    made = refused(used(history(), key="jobs:k1"), key="jobs:k1", told=None)
+    for turn in range(refusals):
+        made.op("c1", "acquire", "fail", 2, 300 + turn, 300.5 + turn)
+    assert lost(made) == number
 
 
 def test_a_lock_that_gives_everything_back_lost_nothing() -> None:
