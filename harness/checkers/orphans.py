@@ -6,7 +6,8 @@ Every lock with an expiry may leave some; how many, and why, differs from librar
 
 Only what is certain is counted: from the latest moment at which the owner can have been done to the earliest at which
 the key can have gone. If the lock does not show what it sets, and for tries that were refused, the owner is the client
-that was trying when the key was set; if there were several, the one that tried longest.
+that was trying when the key was set; if there were several, the one that tried longest. A later acquire of the owner
+that prolongs the key takes it over.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
         elif row.run > chain.run >= 0:
             cause = "back from disk"
         from_ns = max(free_ns, row.from_max_ns)
-        to_ns = min(row.to_min_ns, row.expires_ns)
+        to_ns = min(row.to_min_ns, row.expires_ns, row.taken_over_ns)
         if row.value is not None and row.value in owners.of_clients:
             to_ns = min(to_ns, calls_again.first(row.value, row.lock_key, free_ns))
         if to_ns <= from_ns:
@@ -249,6 +250,7 @@ class _Row(NamedTuple):
     expires_ns: int
     renewals: tuple[int, ...]
     renewals_sent: tuple[int, ...]
+    taken_over_ns: int
     ttls_ms: tuple[float | None, ...]
     run: int
     done_ns: int

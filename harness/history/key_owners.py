@@ -39,6 +39,7 @@ class Owners:
     done_ns          when its owner was done with it; forever if that is not known
     is_gone          whether its owner was gone by then
     renewals_sent    when each of its renewals was sent; -1 if that is not known
+    taken_over_ns    when a later acquire of its client asked to prolong it; forever if none did
 
     `values`: by place in `sections`, the values that were set for that section, or that its client found there: no
     other client's. Empty for a section that set no key although others do, and missing where the value does not tell
@@ -77,7 +78,8 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
     of_clients = _of_clients(run, values, used)
     holdings = done_with(run, ledger, holdings, left_ns(run))
     sent = (tuple(map(setters.sent_ns, events)) for events in holdings["renewed_by"])
-    holdings = holdings.assign(renewals_sent=objects(sent))
+    taken = [setters.taken_over_ns(*of) for of in rows_of(holdings, "call", "client", "renewed_by")]
+    holdings = holdings.assign(renewals_sent=objects(sent), taken_over_ns=np.array(taken, np.int64))
     if "shared" in run.sections:
         # Readers share a key, so what it holds is not one reader's.
         alone = np.flatnonzero(run.sections["shared"].to_numpy() == 0)
@@ -93,14 +95,12 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
 @dataclass(frozen=True, slots=True)
 class _Used:
     """Who had each value set. `sections`: by value, the places of sections; `clients`: by value, all clients, also of
-    attempts that were refused; `acquires`: by value, the acquires, granted or not, that set it, or whose section did.
-    `granted`: the acquire that was granted each section. `counted`: numbers that scripts set for several clients: they
-    count something."""
+    attempts that were refused; `times`: by value, for which sections, granted or not, these calls were. `counted`:
+    numbers that scripts set for several clients: they count something."""
 
     sections_of: dict[str, set[int]]
     clients: dict[str, set[str]]
-    acquires: dict[str, set[int]]
-    granted: dict[tuple[Any, ...], int]
+    times: dict[str, set[tuple[str, int, int]]]
     counted: frozenset[str]
     client_of: list[str]
 
@@ -109,20 +109,16 @@ class _Used:
         calls = ledger.calls
         sections: defaultdict[str, set[int]] = defaultdict(set)
         clients: defaultdict[str, set[str]] = defaultdict(set)
-        acquires: defaultdict[str, set[int]] = defaultdict(set)
-        of_sections = list(zip(calls.client.tolist(), calls.life.tolist(), calls.section.tolist(), strict=True))
-        is_grant = (calls.f == "acquire") & (calls.outcome == "ok")
-        granted = {of_sections[call]: call for call in np.flatnonzero(is_grant).tolist()}
+        times: defaultdict[str, set[tuple[str, int, int]]] = defaultdict(set)
         for value, section, call in rows_of(holdings, "value", "section", "call"):
             if value and call != NO_CALL:
                 clients[value].add(str(calls.client[call]))
-                acquires[value].add(call if calls.f[call] == "acquire" else granted.get(of_sections[call], call))
+                times[value].add((str(calls.client[call]), int(calls.life[call]), int(calls.section[call])))
                 if section != NO_SECTION:
                     sections[value].add(section)
         by_script = ledger.rows["value"][ledger.rows["command"].isin(_SCRIPTS).to_numpy(bool)].dropna().unique()
         counted = {value for value in by_script if len(clients.get(value, ())) > 1 and value.lstrip("-").isdigit()}
-        client_of = run.sections["client"].astype(str).tolist()
-        return cls(sections, clients, acquires, granted, frozenset(counted), client_of)
+        return cls(sections, clients, times, frozenset(counted), run.sections["client"].astype(str).tolist())
 
     def sections(self, holdings: pd.DataFrame) -> Ints:
         """For whom each of the holdings was set. What no call for a section set, or none that is known, is a section's
@@ -221,7 +217,7 @@ def _values(run: RunTables, setters: Setters, holdings: pd.DataFrame, used: _Use
         else:
             unclear.add(section)
     for section, value in _prolonged(setters, set(holdings["key"].astype(str).unique())):
-        if len(used.clients.get(value, ())) == 1:
+        if used.is_ones(value):
             values[section].add(value)
     names = ("key", "client", "asked_ns", "start_ns", "end_ns")
     lasting = [_Lasting(place, *row) for place, row in enumerate(rows_of(run.sections, *names))]
@@ -265,12 +261,12 @@ def _add_unknown(holdings: pd.DataFrame, used: _Used, lasting: Sequence[_Lasting
 
 def _of_clients(run: RunTables, values: Mapping[int, set[str]], used: _Used) -> dict[str, str]:
     """The values that one client uses again and again."""
-    acquires = {value: set(of) for value, of in used.acquires.items() if len(used.clients[value]) == 1}
+    times = {value: set(of) for value, of in used.times.items() if len(used.clients[value]) == 1}
     sections = list(places_of(run.sections))
     for section, own in values.items():
-        for value in own & acquires.keys():
-            acquires[value].add(used.granted.get(sections[section], NO_CALL))
-    again = {value for value, of in acquires.items() if len(of) > 1}
+        for value in own & times.keys():
+            times[value].add(sections[section])
+    again = {value for value, of in times.items() if len(of) > 1}
     return {value: next(iter(used.clients[value])) for value in again}
 
 

@@ -101,6 +101,17 @@ class Setters:
             section != NO_SECTION and 0 <= sent_ns < self.requested[section]
         )
 
+    def taken_over_ns(self, call: int, client: str | None, renewed_by: Iterable[int]) -> int:
+        """When a later acquire of the client that had set a key in this call asked to prolong it; forever if none
+        did."""
+        if call == NO_CALL or client is None:
+            return FOREVER_NS
+        rows = self.rows
+        renewals = (self.row_of[event] for event in renewed_by if event in self.row_of)
+        own = (row for row in renewals if rows["client"][row] == client and rows["call"][row] != call)
+        asked = (rows["from_client_ns"][row] for row in own if rows["f"][row] in GRANTS and rows["is_in_call"][row])
+        return min(asked, default=FOREVER_NS)
+
     def sent_ns(self, event: int) -> int:
         """When the request was sent that led to this event of the witness; -1 if that is not known."""
         row = self.row_of.get(event)

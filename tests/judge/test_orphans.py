@@ -120,7 +120,7 @@ def test_a_refused_try_that_left_a_key() -> None:
     assert orphan(history.seen("n1", "deleted", 70)) == ("given up", 40)
 
 
-@pytest.mark.parametrize(("by", "length"), [("c1", 50 - 30), ("c2", 140 - 30)])
+@pytest.mark.parametrize(("by", "length"), [("c1", 55 - 30), ("c2", 140 - 30)])
 def test_a_later_acquire_of_the_same_client_takes_over_what_its_refused_one_had_left(by: str, length: float) -> None:
     """The client's value is its name in this life, and it had no section before."""
     history = History().watch("n1").op("c1", "acquire", "fail", 1, 10, 30).seen("n1", "set", 20, "c1", ttl=100)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 
 from tests.peers.plain_judge.folder import Folder, Line
-from tests.peers.plain_judge.ledger import Change
+from tests.peers.plain_judge.ledger import GRANTS, Change
 from tests.peers.plain_judge.owners import lock_names, mixed_hashes, section_of
 from tests.peers.plain_judge.sections import Interval, Section
 
@@ -36,6 +36,8 @@ class Holding:
     """The key's name on the node."""
     change: Change | None = None
     """That set it, as far as it is known."""
+    taken_ns: float = inf
+    """When a later acquire of the client that had set it asked to prolong it."""
 
 
 @dataclass
@@ -51,12 +53,26 @@ class NodesRecord:
     """When a node may have expired keys early because a fault had set its clock."""
 
 
+def _note_taken(record: NodesRecord, changes: list[Change]) -> None:
+    taken: dict[int, float] = {}
+    for change in changes:
+        setter = change.of
+        is_taken = change.what == "prolonged" and change.call is not None and change.call.f in GRANTS
+        if not is_taken or not change.is_in_call or setter is None or setter.call in (None, change.call):
+            continue
+        if change.client is not None and change.client == setter.client:
+            taken[id(setter)] = min(taken.get(id(setter), inf), change.sent_ns)
+    for holding in record.holdings:
+        holding.taken_ns = taken.get(id(holding.change), inf)
+
+
 def nodes_record(folder: Folder, sections: list[Section], changes: list[Change]) -> NodesRecord:
     every_node = [f"n{number}" for number in range(1, folder.config["nodes"] + 1)]
     record = NodesRecord([], {}, {}, every_node, _wrong_clocks(folder))
     by_event = {id(change.event): change for change in changes}
     for node in sorted({event["node"] for event in folder.nodes}):
         _one_node(record, node, [event for event in folder.nodes if event["node"] == node], by_event)
+    _note_taken(record, changes)
     names, mixed = lock_names(folder, sections, changes), mixed_hashes(changes)
     record.holdings = [holding for holding in record.holdings if holding.key in names]
     users: dict[str | None, set[str]] = {}

@@ -43,7 +43,8 @@ def orphans(folder: Folder, sections: list[Section], record: NodesRecord) -> lis
             cause = "set too late"
         elif first.run is not None and holding.run not in (None, first.run):
             cause = "back from disk"
-        until = min(holding.gone[0], holding.expires_ns, _called_again(folder, sections, record, holding, free))
+        again = min(holding.taken_ns, _called_again(folder, sections, record, holding, free))
+        until = min(holding.gone[0], holding.expires_ns, again)
         for_ns = until - max(free, holding.began[1])
         if for_ns > 0:
             if orphan is None:
