@@ -28,7 +28,7 @@ import java.util.concurrent.TimeUnit;
 /**
  * A member of Hazelcast, configured by hazelcast.yaml, and what its operator sees and does.
  *
- * <p>At a second port it answers one word a line: `version`, `alive` (it has joined), `leads` (it leads the group of the
+ * <p>At a second port it answers one word a line: `version`, `leads` (it leads the group of the
  * locks, and in which term), `write` (one succeeds through this member, and it is a member of the group), `clients` (the
  * names of those that connected to it).
  *
@@ -161,8 +161,6 @@ public final class Member {
             return "no member yet";
         }
         switch (word) {
-            case "alive":
-                return "yes";
             case "clients":
                 synchronized (CLIENTS) {
                     return String.join(" ", CLIENTS.keySet());
