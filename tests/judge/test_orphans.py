@@ -129,6 +129,13 @@ def test_a_later_acquire_of_the_same_client_takes_over_what_its_refused_one_had_
     assert orphan(history.seen("n1", "deleted", 140)) == ("given up", length)
 
 
+def test_a_refused_attempt_that_prolongs_its_own_key_takes_over_nothing() -> None:
+    history = History().watch("n1").op("c1", "acquire", "fail", 1, 10, 30).seen("n1", "set", 20, "v", ttl=100)
+    history.request("c1", "n1", "SET k1 v NX PX 100", 19, 20).seen("n1", "prolonged", 26, "v", since=25, ttl=100)
+    history.request("c1", "n1", "PEXPIRE k1 100", 25.1, 26, sent=25)
+    assert orphan(history.seen("n1", "deleted", 70)) == ("given up", 40)
+
+
 def test_whoever_was_trying_when_the_key_was_set_may_own_it_to_the_last() -> None:
     history = History().watch("n1").op("c1", "acquire", "fail", 1, 10, 30).op("c2", "acquire", "info", 1, 15, 50)
     history.op("c2", "acquire", "fail", 2, 60, 65)  # too late to have set it
