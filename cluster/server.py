@@ -65,7 +65,7 @@ class Group(NamedTuple):
     `only_leader_serves`: a client must reach the leader itself. Then `serves` is whether the member does its part: it
     leads, or copies the leader. `sentinel_port`: where the sentinel beside each member listens, which clients ask who
     leads; None: there are none. `forgets`: a member that was killed comes back as another one, with nothing. So a group
-    whose majority is killed, before those that are back are members again, is lost for good.
+    is lost for good if a majority of it is killed before the restarted members have rejoined.
     """
 
     port: int

@@ -129,7 +129,7 @@ def _sleeps(
 
 
 def _last(run: Recorded, subscribed: Subscriptions, wait: Wait) -> Subscription | None:
-    """The subscription that ended last of those that the client's process made, until it ended."""
+    """Of the subscriptions of the client's process, the one that ended last."""
     process = process_of(wait.client)
     ends = (end.at_ns for end in run.ends if process_of(end.client) == process and end.at_ns >= wait.until_ns)
     until_ns = min(ends, default=FOREVER_NS)

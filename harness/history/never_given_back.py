@@ -61,7 +61,7 @@ def _taken(run: Recorded, ledger: Ledger, own: pd.DataFrame) -> list[int]:
 
 
 def _counts_grants(ledger: Ledger, in_calls: pd.DataFrame, take: str) -> bool:
-    """Of the acquires of a key: whether those took that were granted, and not those that were refused."""
+    """Whether granted acquires took something from the key, and refused ones did not."""
     calls = ledger.calls
     took = in_calls[((in_calls["f"] == "acquire") & (in_calls["did"] == take)).to_numpy(bool)]["call"].unique()
     keys = {str(calls.key[call]) for call in took.tolist()}

@@ -190,7 +190,7 @@ def figures_of(row: SystemRow, cell: str) -> Figures | None:
 @dataclass(frozen=True, slots=True)
 class Need:
     """What a reader may need most. `of`: the number that decides; the least of them is best if `is_least`, else the
-    largest. `rules_out`: in so many runs the system did not do what is needed at all."""
+    largest. `rules_out`: how many runs failed the need outright; a system with one is not recommended."""
 
     name: str
     asks: str
