@@ -49,6 +49,17 @@ def test_every_failed_check_says_how_to_fix_it() -> None:
     assert [check.name for check in examine() if check.ok == bool(check.fix)] == []
 
 
+def test_one_line_a_server_program_says_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FENCEPOST_TOOLS", str(tmp_path))
+    checks = examine()
+    names = [check.name for check in checks]
+    assert sorted(names) == sorted(set(names))
+    assert named(checks, "valkey-server").fix == "make setup"
+    by_name = {lock.name: lock.server for lock in foreign_locks()}
+    for name in ("etcd", "hazelcast", "postgres", "zookeeper"):
+        assert by_name[named(checks, name).fix.removeprefix("fencepost setup --lock ")] == name
+
+
 def test_without_servers_the_main_job_cannot_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FENCEPOST_TOOLS", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))

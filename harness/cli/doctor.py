@@ -30,7 +30,7 @@ from cluster.system_tools import find_tool
 from cluster.wall_clock import find_clock_library
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.setup.machine import IS_CLONE, SET_UP, tools_folder
-from fencepost.setup.server_wheels import BROUGHT, why_no_servers
+from fencepost.setup.server_wheels import BROUGHT, is_on_demand, why_no_servers
 from fencepost.setup.workshop import short
 from harness.cli.command import Call, Command
 from harness.config import RunConfig
@@ -71,7 +71,7 @@ def examine() -> tuple[Check, ...]:
         _sandbox(),
         _stopping(),
         _room(),
-        *(_server(name) for name in servers() if name != _DEFAULT_SERVER),
+        *_other_servers(),
         *_backends(),
         _root(),
         _loop_devices(),
@@ -124,7 +124,26 @@ def _server(name: str) -> Check:
 
     program = servers()[name].programs[0]
     fix = (why_no_servers() or SET_UP) if program in BROUGHT else f"install {program}"
+    if is_on_demand(program):
+        fix = f"fencepost setup --lock {_lock_on(name)}"
     return _program(program, found, fix, essential=name == _DEFAULT_SERVER)
+
+
+def _other_servers() -> Iterator[Check]:
+    """One line a program: Sentinel and Cluster groups run the Redis that a plain run takes."""
+    seen = set(servers()[_DEFAULT_SERVER].programs)
+    for name, server in servers().items():
+        if seen.isdisjoint(server.programs) and server.programs:
+            seen.update(server.programs)
+            yield _server(name)
+
+
+def _lock_on(server: str) -> str:
+    """A lock that brings its server when it is installed."""
+    try:
+        return next((lock.name for lock in foreign_locks() if lock.server == server), "NAME")
+    except FencepostError:
+        return "NAME"
 
 
 def _toxiproxy() -> str:
