@@ -124,7 +124,7 @@ test-all: lock-under-test ## all of these except test-power, and what they found
 	.venv/bin/fencepost list --since $$began; .venv/bin/fencepost list --findings --since $$began; \
 	test -z "$$failed" || { echo "not as expected:$$failed" >&2; exit 1; }
 
-report-fsync: setup ## the report on fsync=always or a delayed restart: three hours, as root; QUICK=1: five minutes
+report-fsync: setup ## the report on fsync=always or a delayed restart: three hours, as root; QUICK=1: seven minutes
 	.venv/bin/fencepost compare --grid fsync $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(WORKERS),--workers $(WORKERS)) $(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),-- --cluster $(CLUSTER))
 

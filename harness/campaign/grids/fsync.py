@@ -64,6 +64,7 @@ def _safety(locks: tuple[str, ...], seeds: int, durations: Mapping[str, str], re
         cells=cells,
         seeds=seeds,
         options={
+            "cluster": "process",
             "recovery": recovery,
             "clients": "4",
             "hold": "uniform:300ms-500ms",
@@ -101,6 +102,7 @@ def _cost(
         cells=cells,
         seeds=seeds,
         options={
+            "cluster": "process",
             "lock": "redlock",
             "nemesis": "none",
             "duration": duration,
@@ -194,7 +196,7 @@ QUICK = _grid(
     "fsync-quick",
     f"{_TITLE} (quick form)",
     (
-        _safety(("redlock",), seeds=1, durations=_durations("4s", "4s"), recovery="200ms"),
+        _safety(("redlock",), seeds=1, durations=_durations("8s", "16s"), recovery="200ms"),
         _cost(("none", "aof-everysec", "aof-always"), (1, 16), {"1,000 keys": _MANY_KEYS}, seeds=1, duration="3s"),
     ),
 )
