@@ -240,7 +240,7 @@ OVER_CAPACITY: Final = FindingKind(
     "over-capacity",
     "exclusion",
     _told,
-    comes_of=("deleted", "expired"),
+    comes_of=("deleted", "deleted by itself", "expired"),
     noun="time(s) too many clients were inside",
     surveyed="exclusive",
 )

@@ -144,7 +144,10 @@ def _shared_at_ms(run: Recorded, rows: list[int]) -> float:
 
 SHARED: Final = FindingKind("shared-value", "none", stands_for="shared value", noun="value(s) used by several sections")
 DELETED: Final = FindingKind(
-    "deleted-while-held", "none", comes_of=("deleted", "shared value"), noun="key(s) deleted while held"
+    "deleted-while-held",
+    "none",
+    comes_of=("deleted", "deleted by itself", "shared value"),
+    noun="key(s) deleted while held",
 )
 OVERWRITTEN: Final = FindingKind(
     "overwritten-while-held", "lease", comes_of=("overwritten", "set again"), noun="key(s) overwritten while held"

@@ -91,6 +91,6 @@ def _may_have_been_held(run: Recorded, released: pd.DataFrame) -> npt.NDArray[np
 LOST_EARLY: Final = FindingKind(
     "lease-lost-early",
     "lease",
-    comes_of=("deleted", "shared value", "overwritten", "expired", "too few nodes"),
+    comes_of=("deleted", "deleted by itself", "shared value", "overwritten", "expired", "too few nodes"),
     noun="lease(s) lost early",
 )

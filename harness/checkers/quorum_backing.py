@@ -12,19 +12,25 @@ was ever set; a lock that uses one of five has a majority of one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
 
 from fencepost.quorum import quorum
 from fencepost.text import listed, milliseconds, of_sections, plural, printable
 from harness.explain.causes import Cause, of_loss
+from harness.explain.examples import Side
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.node_replies import replies
+from harness.explain.requests import who_did
 from harness.explain.words import lasting, yes_to_another_request
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
 from harness.history.quorum_support import LOSSES, Backing, Loss, WeakStretch, in_words
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer, Blame, Finding, worst_first
+
+_ROUNDED_NS: Final = 1_000
 
 
 class Figures(CheckerFigures, frozen=True):
@@ -135,12 +141,33 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     said = {} if side is None else replies(run, evidence, side)
     granted = [node for node, one in said.items() if one.heard]
     if side is None or len(granted) >= majority or not all(one.is_known for one in said.values()):
-        return Told(text, cause=of_loss(example["cause"]))
+        did = None if side is None else _own_deletion(run, side, example)
+        if did is None:
+            return Told(text, cause=of_loss(example["cause"]))
+        return Told(f"{text} In the end {did}.", cause="deleted by itself")
     who = f"Only {listed(granted)}" if granted else "No node"
     late = [node for node, one in said.items() if one.has_earlier_yes]
     tail = f" ({yes_to_another_request(side.client, late)})" if late else ""
     cause: Cause = "not set" if late else "too few nodes"
     return Told(f"{text} {who} had granted it{tail}.", cause=cause)
+
+
+def _own_deletion(run: Recorded, side: Side, example: Mapping[str, Any]) -> str | None:
+    """The last request of the client itself that deleted its key, if most of the nodes where it was deleted lost it by
+    such a request."""
+    if run.ledger is None or example["cause"] != "deleted":
+        return None
+    rows = run.ledger.rows
+    until_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
+    gone = rows[((rows["what"] == "deleted") & (rows["owner"] >= 0) & (rows["at_ns"] <= until_ns + _ROUNDED_NS))]
+    setters = rows.iloc[gone["owner"].to_numpy(np.int64)]
+    is_own = (setters["task"] == side.client) & (setters["section"] == side.section)
+    last = gone[is_own.to_numpy(bool)].groupby("node", observed=True).tail(1)
+    own = last[(last["task"] == side.client).to_numpy(bool)]
+    if 2 * len(own) <= len(last):
+        return None
+    row = own.index.to_numpy(np.int64)[own["at_ns"].to_numpy(np.int64).argmax()]
+    return who_did(run, run.ledger.change(int(row)), side.client, "deleted the key")
 
 
 UNFOUNDED: Final = FindingKind(

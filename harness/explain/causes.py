@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from typing import Final, Literal
-
-from harness.explain.nodes import NodePart
 
 Cause = Literal[
     "too few nodes",
     "deleted",
+    "deleted by itself",
     "shared value",
     "overwritten",
     "prolonged",
@@ -49,6 +46,7 @@ Cause = Literal[
 IN_WORDS: Final[dict[Cause, str]] = {
     "too few nodes": "too few nodes had granted it",
     "deleted": "the key was deleted by a client that did not own it",
+    "deleted by itself": "the lock deleted the key of its own holder",
     "shared value": "several owners used the same value",
     "overwritten": "the key was overwritten",
     "prolonged": "the key of another client was prolonged",
@@ -92,14 +90,16 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
     "deleted": ("shared value", "set again"),
+    "deleted by itself": ("shared value", "set again"),
     "overwritten": ("shared value", "set again"),
     "prolonged": ("shared value",),
     "short TTL": ("expired",),
-    "nested release": ("deleted", "overwritten"),
+    "nested release": ("deleted", "deleted by itself", "overwritten"),
 }
 """What a cause may come of itself: a client takes for its own what has its value, or what it set too late."""
 _OF_LOSSES: Final[dict[str, Cause]] = {
     "deleted": "deleted",
+    "deleted by itself": "deleted by itself",
     "overwritten": "overwritten",
     "expired": "expired",
     "short TTL": "short TTL",
@@ -111,15 +111,6 @@ _OF_LOSSES: Final[dict[str, Cause]] = {
 }
 
 
-def of_overlap(parts: Sequence[NodePart], are_too_few: bool) -> Cause:
-    """How a second client came to be inside."""
-    if are_too_few:
-        return "too few nodes"
-    return _most(
-        ["shared value" if part.loss.is_shared else of_loss(part.loss.how) for part in parts if part.loss is not None]
-    )
-
-
 def of_loss(how: str) -> Cause:
     """How a node lost a key, as a cause."""
     return _OF_LOSSES.get(how, "unknown")
@@ -129,9 +120,3 @@ def how_vague(cause: Cause | None) -> int:
     """2: the record does not show the cause. 1: what happened is known, but not what led to it. 0: the cause is known,
     or the finding itself is all that there is to say."""
     return 2 if cause == "unknown" else 1 if cause == "split votes" else 0
-
-
-def _most(causes: Sequence[Cause]) -> Cause:
-    """The one that most nodes have; a known one, if any is."""
-    known = Counter(cause for cause in causes if cause != "unknown")
-    return known.most_common(1)[0][0] if known else "unknown"

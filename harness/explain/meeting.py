@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from harness.explain.causes import Cause, of_overlap
+from harness.explain.causes import Cause
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Case, Side
 from harness.explain.failover import by_failover
@@ -35,7 +36,15 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
 def _cause(run: Recorded, found: Sequence[NodePart], earlier: Side, later: Side) -> Cause:
     if by_failover(run, found, earlier, later):
         return "failover"
-    return of_overlap(found, bool(too_few(run, found, earlier, later)))
+    return cause_of(found, are_too_few=bool(too_few(run, found, earlier, later)))
+
+
+def cause_of(parts: Sequence[NodePart], *, are_too_few: bool) -> Cause:
+    """How a second client came to be inside: what most of the nodes that granted it to both had lost the key by."""
+    if are_too_few:
+        return "too few nodes"
+    causes = Counter(part.loss.cause for part in parts if part.loss is not None and part.loss.cause != "unknown")
+    return causes.most_common(1)[0][0] if causes else "unknown"
 
 
 def _because(

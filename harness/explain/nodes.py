@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from fencepost.history import FaultEvent
+from harness.explain.causes import Cause, of_loss
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.given_ttl import GivenTtl, given_ttl, too_short, was_over_at_once
@@ -45,6 +46,13 @@ class Loss:
     change: Change | None = None
     given: GivenTtl | None = None
     mistaken: Change | None = None
+
+    @property
+    def cause(self) -> Cause:
+        if self.is_shared:
+            return "shared value"
+        is_own = self.how == "deleted" and self.change is not None and self.change["task"] == self.granted.client
+        return "deleted by itself" if is_own else of_loss(self.how)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from harness.checkers.explained import tell
-from harness.explain.causes import IN_WORDS, of_overlap
+from harness.explain.causes import IN_WORDS
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Case
+from harness.explain.meeting import cause_of
 from harness.explain.nodes import Loss, NodeEvent, NodePart, Said
 from harness.verdict import Finding
 from tests.explain.stories import Story
@@ -72,8 +73,8 @@ def test_what_the_example_of_a_finding_shows(kind: str, example: dict[str, Any],
     ],
 )
 def test_an_overlap_has_the_cause_that_most_nodes_show(losses: list[str | None], cause: str) -> None:
-    assert of_overlap([part(how) for how in losses], are_too_few=False) == cause
-    assert of_overlap([part(how) for how in losses], are_too_few=True) == "too few nodes"
+    assert cause_of([part(how) for how in losses], are_too_few=False) == cause
+    assert cause_of([part(how) for how in losses], are_too_few=True) == "too few nodes"
 
 
 def two() -> Story:

@@ -136,6 +136,21 @@ def test_that_of_another_client_is_a_deletion() -> None:
     assert told(asked(history, "PEXPIRE k1 0", 15, "c3", "deleted")).cause == "deleted"
 
 
+def an_extension_deletes(history: History, by: str) -> History:
+    """An extension of c1 fails from 30 to 42; this client sends a DEL to each node meanwhile."""
+    history.op("c1", "extend", "fail", 1, 30, 42)
+    return asked(history, "DEL k1", 40, by, "deleted", value="a")
+
+
+@pytest.mark.parametrize("kind", ["overlap", "lease-without-majority"])
+@pytest.mark.parametrize(("by", "cause"), [("c1", "deleted by itself"), ("c3", "deleted")])
+def test_a_holder_whose_own_request_deletes_its_key_is_told_apart(by: str, cause: str, kind: str) -> None:
+    said = told(an_extension_deletes(inside(), by), kind=kind)
+    assert said.cause == cause
+    if by == "c1":
+        assert "in its extension it sent DEL" in said.sentence
+
+
 def test_a_nested_release_removes_what_its_acquire_had_set_over_the_key(golden: Golden) -> None:
     history = asked(inside(nested=True), "SET k1 nested PX 200", 15, what="set", value="nested", ttl=200)
     nested = told(asked(history, "DEL k1", 30, what="deleted"))
