@@ -14,7 +14,7 @@ from typing import ClassVar
 import hiredis
 
 from workloads.base import Lease, LockSettings, NodeAddress
-from workloads.connection import ConnectionPool, pack
+from workloads.connection import ConnectionPool, Reply, pack
 from workloads.locks.set_nx_px import SetNxPx
 
 _PUSH: bytes = b"""\
@@ -81,8 +81,12 @@ class WakesByPush(_Blocking):
         """What the server is told: seconds."""
         return self.sleeps_ms(left_ms) / 1e3
 
+    def bell(self) -> ConnectionPool:
+        """Over which a client waits."""
+        return self._bell.pool
+
     def sleep(self, key: str, left_ms: float) -> None:
-        pool, seconds = self._bell.pool, max(self.blocks_s(left_ms), 0.001)
+        pool, seconds = self.bell(), max(self.blocks_s(left_ms), 0.001)
         pool.timeout_ms = seconds * 1e3 + self._settings.node_timeout_ms
         began_ns = time.monotonic_ns()
         pool.ask(pack("BLPOP", f"{key}:wake", str(seconds)))
@@ -92,6 +96,35 @@ class WakesByPush(_Blocking):
     def close(self) -> None:
         super().close()
         self._bell.pool.close()
+
+
+class _InTurn(ConnectionPool):
+    """The threads of a process use it one after the other."""
+
+    def __init__(self, nodes: Sequence[NodeAddress], timeout_ms: float) -> None:
+        self._turn = threading.Lock()
+        super().__init__(nodes, timeout_ms)
+
+    def ask(self, request: bytes, only: int | None = None, patient: bool = True) -> list[Reply]:
+        with self._turn:
+            return super().ask(request, only, patient)
+
+
+class SharesConnections(WakesByPush):
+    """The threads of a process share a connection for all requests that do not block. It looks again by itself within
+    a second."""
+
+    LOOKS_AGAIN_MS = 1_000
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        super().__init__(nodes, settings)
+        self._shared = _InTurn(nodes[:1], settings.node_timeout_ms)
+        self._mine.pool.close()
+        self._bell.pool.close()
+
+    @property
+    def _pool(self) -> ConnectionPool:
+        return self._shared
 
 
 class _Channel(threading.local):

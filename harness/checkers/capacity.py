@@ -18,7 +18,7 @@ from harness.explain.meeting import UNRECORDED
 from harness.explain.node_replies import replies
 from harness.explain.nodes import parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, undecided
-from harness.explain.permit_counts import below_zero
+from harness.explain.permit_counts import below_zero, given_twice
 from harness.explain.requests import client_of, how_sent
 from harness.explain.words import at
 from harness.figures import Cell, CheckerFigures, Row, Tile, Tone
@@ -171,10 +171,16 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
             pair = (others[0], entered)
         if pair is None:
             text = f"{head} {_votes(evidence, [*others, entered], run)}"
-            if (low := below_zero(run, entered)) is None:
+            if (low := below_zero(run, entered)) is not None:
+                why = f"{client_of(low)} had lowered {printable(str(low['key']))} on {low['node']} to {low['value']}"
+                return Told(f"{text} Before that, {why}: {how_sent(run, low)}.", cause="below zero")
+            if (twice := given_twice(run, entered)) is None:
                 return Told(text)
-            why = f"{client_of(low)} had lowered {printable(str(low['key']))} on {low['node']} to {low['value']}"
-            return Told(f"{text} Before that, {why}: {how_sent(run, low)}.", cause="below zero")
+            what = f"a permit that nothing had taken: {how_sent(run, twice)} ({printable(str(twice['did']))} of"
+            where = f"{printable(str(twice['key']))})"
+            return Told(
+                f"{text} Before that, {client_of(twice)} had given back {what} {where}.", cause="given back twice"
+            )
         found = parts(run, evidence, *pair)
         shared = f"{pair[0].client} and {pair[1].client} had the same slot ({printable(pair[0].key)}). "
         text = f"{head} {shared if pair[0].key != entered.key else ''}{by_lock(run, evidence, found, *pair)}"

@@ -4,7 +4,8 @@ A request that blocks (BLPOP, say) keeps its connection until it is answered, an
 takes these from the same pool as everything else, a client that is inside cannot give the lock back, nor extend it,
 until one of its own waiters has done: they wait for it, and it waits for them. A request was sent late if
 
-- its call had begun `short_ns` before, and until then the client had sent nothing but requests that block;
+- its call had begun `short_ns` before, and until then the client had sent nothing but requests that block (a waiter
+  may go on first, within `_SOON_NS`);
 - each of its connections to the nodes was taken all that time by such a request, or by a subscription, and the request
   went over one that a blocking request had held until then (`_SOON_NS`);
 - no fault was in force on a node, on the client or its links, and the client ran.
@@ -126,8 +127,8 @@ def _taken(client: Activity, since_ns: int, until_ns: int, over: int) -> list[st
     """What held each connection of the client in this time; empty if one of them was not taken, if the client sent
     anything that does not block, or if the one over which it went on was not taken until then."""
     rows = client.requests[(client.requests["from_client_ns"] >= 0).to_numpy(bool)]
-    sent = rows["command"][((rows["from_client_ns"] >= since_ns) & (rows["from_client_ns"] < until_ns)).to_numpy(bool)]
-    if not sent.isin(BLOCKING).all():
+    meanwhile = (rows["from_client_ns"] >= since_ns) & (rows["from_client_ns"] < until_ns - _SOON_NS)
+    if not rows["command"][meanwhile.to_numpy(bool)].isin(BLOCKING).all():
         return []
     held: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     by: dict[int, str] = {}

@@ -4,12 +4,13 @@ A lock that renews by itself (`--renewal`) has promised to keep a key alive for 
 loses a key it may say so, and its client leaves: then no client overstayed, and the lock has failed its user all the
 same. That is certain if all of this was so, on a majority of the nodes that the section's acquire had set keys on:
 
-- the key expired while the client was inside, after nearly a whole lease (`SHARE`), and no request of this client had
-  prolonged it;
+- the key expired while the client was inside, after nearly a whole lease (`SHARE`), or the lock said then that it was
+  no longer held, with the key still there or expired; and no request of this client had prolonged it;
 - until its release, the client sent no request that names the key, except reads in the calls in which it asked whether
   it still held the lock. So no renewal was late, lost or refused;
-- no fault was in force on a node, on the client or on its links, nor for a lease before the grant, or a second if that
-  is longer, because a lock may try again after a while what failed. Nothing sent since then was left unanswered;
+- no fault was in force on the client, nor on a majority of the nodes and its links to them, nor for a lease before the
+  grant, or a second if that is longer, because a lock may try again after a while what failed. Nothing sent since then
+  was left unanswered;
 - the client ran for most of the lease (`RAN`), as libraries renew after a third or half of it;
 - until then the lock had said that it was still held, whenever it was asked.
 
@@ -29,7 +30,7 @@ from fencepost.text import listed, milliseconds, out_of, plural, printable
 from harness.checkers.free_waits import SECOND_NS, ran_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
-from harness.history.fault_windows import longest_windows
+from harness.history.fault_windows import FOREVER_NS, longest_windows
 from harness.history.key_owners import places_of, rows_of
 from harness.history.ledger import ENDINGS, Ledger
 from harness.history.link_activity import Links
@@ -66,7 +67,8 @@ class Figures(KeyFigures, frozen=True):
 
 
 class _Missed(NamedTuple):
-    """`section`: its place. `nodes`: on which the key expired, the last one at `at_ns`."""
+    """`section`: its place. `nodes`: on which the key had expired by `at_ns`, when the last of a majority did, or when
+    the lock said that it was no longer held."""
 
     section: int
     nodes: tuple[str, ...]
@@ -86,8 +88,8 @@ def check(run: Recorded) -> Answer:
     if not missed:
         return Answer(figures)
     text = (
-        f"the keys of {plural(len(missed), 'section')} expired because the lock did not renew them, although the "
-        "client ran and no fault was in force; it had sent no renewal at all"
+        f"the lock let the leases of {plural(len(missed), 'section')} end and did not renew them, although the client "
+        "ran and no fault was in the way; it had sent no renewal at all"
     )
     examples = [_example(run, one) for one in missed[:_EXAMPLES]]
     return Answer(figures, (MISSED.found("lock", text, len(missed), examples),))
@@ -98,23 +100,26 @@ def _missed(run: Recorded, ledger: Ledger, links: Links, sent: NodeRequests) -> 
     calm_ns = max(lease_ns, SECOND_NS)
     for section, (keys, nodes, ended) in _unrenewed(run, ledger).items():
         row = run.sections.iloc[section]
-        expired_ns, enough = sorted(ended.values()), quorum(nodes)
-        if len(expired_ns) < enough:
-            continue
-        at_ns, client = expired_ns[enough - 1], str(row.client)
+        client, enough, no_ns = str(row.client), quorum(nodes), _denied_ns(run, row)
+        expired_ns = sorted(at for what, at in ended.values() if what == "expired")
+        at_ns = min([no_ns, *expired_ns[enough - 1 : enough]])
         since_ns = row.start_ns - calm_ns
-        is_inside = row.ended == "release" and row.start_ns + SHARE * lease_ns <= at_ns < row.end_ns
-        if not is_inside or not _was_vouched_for(run, row, at_ns):
+        is_inside = at_ns < row.end_ns or at_ns == no_ns
+        is_late = row.ended == "release" and row.start_ns + SHARE * lease_ns <= at_ns
+        if not is_inside or not is_late or not _was_vouched_for(run, row, at_ns):
+            continue
+        if sum(what == "expired" or at >= at_ns for what, at in ended.values()) < enough:
             continue
         if not _was_calm(run, process_of(client), since_ns, at_ns) or links.of(client).is_stuck(since_ns, at_ns):
             continue
         if ran_ns(run, client, row.start_ns, at_ns) >= RAN * lease_ns and not _asked_to_renew(run, sent, row, keys):
-            yield _Missed(section, tuple(sorted(ended, key=run.nodes.index)), at_ns)
+            gone = (node for node, (what, at) in ended.items() if what == "expired" and at <= at_ns)
+            yield _Missed(section, tuple(sorted(gone, key=run.nodes.index)), at_ns)
 
 
-def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, tuple[set[str], int, dict[str, int]]]:
-    """By section: the keys that its acquire set, on how many nodes, and by node when one of these had expired that no
-    request of its client had prolonged."""
+def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, tuple[set[str], int, dict[str, tuple[str, int]]]]:
+    """By section: the keys that its acquire set, on how many nodes, and by node how and when one of these ended that no
+    request of its client had prolonged; never, if that is not seen."""
     rows, places = ledger.rows, places_of(run.sections)
     own = rows[rows["key"].isin(list(lock_keys(run, ledger))).to_numpy(bool)]
     is_set = own["what"].isin(["set", "overwritten", "changed"]) & own["f"].isin(_GRANTS) & own["is_in_call"]
@@ -123,33 +128,49 @@ def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, tuple[set[str], int, 
     end_of = {of: (str(what), at) for of, what, at in rows_of(ends, "of", "what", "at_ns")}
     renewed = own[(own["what"] == "prolonged").to_numpy(bool)]
     renewals = set(rows_of(renewed, "of", "client"))
-    found: dict[int, tuple[set[str], int, dict[str, int]]] = {}
+    found: dict[int, tuple[set[str], int, dict[str, tuple[str, int]]]] = {}
     on: dict[int, set[str]] = {}
     for node, key, owner, client, *of in rows_of(set_by, "node", "key", "owner", "client", "task", "life", "section"):
         if (section := places.get(tuple(of))) is None:
             continue
         on.setdefault(section, set()).add(str(node))
         keys, _, ended = found.get(section, (set(), 0, {}))
-        what, at_ns = end_of.get(owner, ("", 0))
-        if what == "expired" and (owner, client) not in renewals:
-            ended[str(node)] = at_ns
+        if (owner, client) not in renewals:
+            ended[str(node)] = end_of.get(owner, ("", FOREVER_NS))
         found[section] = keys | {str(key)}, len(on[section]), ended
     return found
 
 
-def _was_vouched_for(run: Recorded, section: Any, at_ns: int) -> bool:
-    """Whether the lock had said that it was still held whenever it was asked by then, and was asked at least once."""
+def _asked(run: Recorded, section: Any) -> Iterator[tuple[str, int]]:
+    """Each answer to whether the lock was still held, and when."""
     ops = run.ops
-    asked = (ops["f"] == "held") & (ops["section"] == section.section) & (ops["client"] == section.client)
-    asked &= (ops["life"] == section.life) & (ops["complete_ns"] <= at_ns)
-    outcomes = ops["outcome"][asked.to_numpy(bool)]
-    return len(outcomes) > 0 and bool((outcomes == "ok").all())
+    own = (ops["f"] == "held") & (ops["section"] == section.section) & (ops["client"] == section.client)
+    yield from rows_of(ops[(own & (ops["life"] == section.life)).to_numpy(bool)], "outcome", "complete_ns")
+
+
+def _denied_ns(run: Recorded, section: Any) -> int:
+    """When the lock said first that it was no longer held; never, if it did not."""
+    return min((at_ns for outcome, at_ns in _asked(run, section) if outcome == "fail"), default=FOREVER_NS)
+
+
+def _was_vouched_for(run: Recorded, section: Any, by_ns: int) -> bool:
+    """Whether the lock had said that it was still held whenever it was asked before, and was asked at least once."""
+    outcomes = [outcome for outcome, at_ns in _asked(run, section) if at_ns < by_ns]
+    return bool(outcomes) and all(outcome == "ok" for outcome in outcomes)
 
 
 def _was_calm(run: Recorded, client: str, since_ns: int, at_ns: int) -> bool:
-    """Whether no fault was in force in this time that can have kept the client from renewing."""
-    in_force = [event for event, began, done in longest_windows(run.faults) if began < at_ns and done > since_ns]
-    if any(client in event.hit_clients or not set(run.nodes).isdisjoint(event.hit_nodes) for event in in_force):
+    """Whether no fault was in force in this time that can have kept the client from asking a majority of the nodes to
+    renew."""
+    calm = set(run.nodes)
+    for event, began, done in longest_windows(run.faults):
+        if began >= at_ns or done <= since_ns:
+            continue
+        linked = {node for who, node in event.links if who == client}
+        if client in event.hit_clients and not linked:
+            return False
+        calm -= {*event.hit_nodes, *linked}
+    if len(calm) < quorum(len(run.nodes)):
         return False
     return not run.wrong_clocks.nodes(since_ns, at_ns) and not run.wrong_clocks.mislead(client, since_ns, at_ns)
 
@@ -182,11 +203,12 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     client, nodes = printable(str(example["client"])), [printable(str(node)) for node in example["nodes"]]
     granted, at, left = (float(example[name]) for name in ("granted_ms", "at_ms", "left_ms"))
+    ended = f"The key had expired on {listed(nodes)} by" if nodes else "The lock said that it was no longer held at"
     return Told(
-        f"{client} was granted the lock at {granted:+,.1f} ms and was inside until {left:+,.1f} ms. The key had "
-        f"expired on {listed(nodes)} by {at:+,.1f} ms, {milliseconds(at - granted)} after the grant, because the lock "
-        f"had not sent one request to renew it. {client} ran, no fault was in force, and whenever it "
-        "asked, the lock had said that it was still held.",
+        f"{client} was granted the lock at {granted:+,.1f} ms and was inside until {left:+,.1f} ms. {ended} "
+        f"{at:+,.1f} ms, {milliseconds(at - granted)} after the grant, because the lock "
+        f"had not sent one request to renew it. {client} ran, no fault was in the way, and whenever it had "
+        "asked before, the lock had said that it was still held.",
         cause="not prolonged",
     )
 

@@ -47,17 +47,26 @@ def _taken(run: Recorded, ledger: Ledger, own: pd.DataFrame) -> list[int]:
     """What was taken from one key and is still missing. Nothing of a key under a name of the library's unless
     nearly every grant took of it and hardly a refused attempt did: it may count anything else."""
     in_calls = own[own["is_in_call"].to_numpy(bool)]
-    granted = in_calls[(in_calls["outcome"] == "ok").to_numpy(bool)]
-    did = {f: granted["did"][(granted["f"] == f).to_numpy(bool)].dropna() for f in ("acquire", "release")}
-    if any(of_calls.empty for of_calls in did.values()):
+    if (pair := opposites(own)) is None:
         return []
-    take, give = (str(of_calls.mode().iloc[0]) for of_calls in did.values())
+    take, give = pair
     has_expiry = (own["what"] == "expired").any() or (own["had_until_ns"] < FOREVER_NS).any()
-    if take == give or take not in _TAKES or has_expiry or not set(own["did"].dropna()) <= {take, give}:
+    if has_expiry or not set(own["did"].dropna()) <= {take, give}:
         return []
     if str(own["key"].iloc[0]) not in run.ops["key"].unique() and not _counts_grants(ledger, in_calls, take):
         return []
     return [row for _, of_node in own.groupby("node", observed=True) for row in _left(of_node, take, give)]
+
+
+def opposites(rows: pd.DataFrame) -> tuple[str, str] | None:
+    """The command by which granted acquires take something from a key, and that by which releases give it back; None
+    if they do not."""
+    granted = rows[(rows["is_in_call"] & (rows["outcome"] == "ok")).to_numpy(bool)]
+    did = {f: granted["did"][(granted["f"] == f).to_numpy(bool)].dropna() for f in ("acquire", "release")}
+    if any(of_calls.empty for of_calls in did.values()):
+        return None
+    take, give = (str(of_calls.mode().iloc[0]) for of_calls in did.values())
+    return (take, give) if take != give and take in _TAKES else None
 
 
 def _counts_grants(ledger: Ledger, in_calls: pd.DataFrame, take: str) -> bool:

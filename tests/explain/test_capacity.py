@@ -123,6 +123,36 @@ def test_a_release_that_gave_back_what_the_count_no_longer_had(began_anew: bool,
     assert tell(run, gather(run, spans_of(run, [case])), case).cause == cause
 
 
+@pytest.mark.parametrize(("gives", "cause"), [("LPUSH tokens 0", "given back twice"), ("GET tokens", None)])
+def test_a_permit_that_was_put_back_twice(gives: str, cause: str | None) -> None:
+    """Two tokens; c5 outlives its lease, c1 puts its token back and takes it, and c5 puts it back once more."""
+    history = History(workload="semaphore", permits=2, nodes=1, clients=5).watch("n1")
+
+    def did(client: str, words: str, at: float, event: str = "changed") -> None:
+        history.request(client, "n1", words, at, at + 0.2, reply="1")
+        if not words.startswith("GET"):
+            history.seen("n1", event, at + 0.3, since=at - 0.2, key="tokens")
+
+    history.section("c5", 4, 20, deadline=8)
+    did("c5", "LPOP tokens", 3.5, "set")
+    history.section("c4", 6, 60, asked=5)
+    did("c4", "LPOP tokens", 5.5)
+    history.op("c4", "release", "ok", 1, 60, 62)
+    history.section("c1", 12, 60, asked=9)
+    did("c1", "LPUSH tokens 0", 10)
+    did("c1", "LPOP tokens", 11)
+    did("c5", gives, 20.5)
+    history.section("c2", 30, 60, asked=28)
+    did("c2", "LPOP tokens", 29)
+    did("c4", "LPUSH tokens 1", 60.4)
+    run = history.recorded()
+    (finding,) = (found for found in judge(run).findings if found.kind == "over-capacity" and found.blame == "lock")
+    case = case_of(run, finding, finding.examples[0])
+    told = tell(run, gather(run, spans_of(run, [case])), case)
+    assert told.cause == cause
+    assert ("c5 had given back" in told.sentence) == (cause is not None)
+
+
 def test_the_page_shows_all_sections_and_the_nodes_of_the_two_that_matter(golden: Golden) -> None:
     three = story().let_in("c1", 10, 50, "OK OK nil", name="k1#1").let_in("c2", 11, 55, "OK OK OK", name="k1#2")
     three.killed("n2", 12, 20).let_in("c3", 30, 60, "nil OK OK", name="k1#1")

@@ -23,6 +23,7 @@ def starved(
     blocks: str = "BLPOP k1:wake 5",
     idle: bool = False,
     sends: str = "",
+    sent_at: float = 500,
     freed: float = 20,
     over: int = OWN,
     call: Any = "release",
@@ -48,7 +49,7 @@ def starved(
         if idle:
             history.request("c1", "n1", "GET k1", at + 12, at + 13, connection=503, did=False)
         if sends:
-            history.request("c1", "n1", sends, at + 500, at + 501, connection=OTHER, did=False)
+            history.request("c1", "n1", sends, at + sent_at, at + sent_at + 1, connection=OTHER, did=False)
         words = "PEXPIRE k1 2000" if call == "extend" else "DEL k1"
         history.request("c1", "n1", words, sent, sent + 1, connection=over, reply="1")
         history.seen("n1", "prolonged" if call == "extend" else "deleted", sent + 1, f"v{number}", since=sent)
@@ -82,6 +83,7 @@ def test_a_release_that_waits_for_the_connections_of_waiters(golden: Golden) -> 
 def test_so_does_an_extension_and_half_a_lease_is_late() -> None:
     assert count(starved(call="extend")) == 3
     assert count(starved(late=1_000.2)) == 3
+    assert count(starved(sends="GET k1", sent_at=1_390)) == 3, "the waiter that was over went on first"
 
 
 def test_a_subscription_takes_a_connection_for_good() -> None:

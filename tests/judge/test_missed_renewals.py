@@ -16,7 +16,7 @@ STARTS = (2_000.0, 4_000.0)
 
 
 def renewing(**config: Any) -> History:
-    return History(ttl_ms=400, nodes=1, **{"renewal_ms": 100} | config).watch("n1")
+    return History(ttl_ms=400, **{"nodes": 1, "renewal_ms": 100} | config).watch("n1")
 
 
 def section(made: History, start: float, client: str = "c1", *, until: float = 500, asks: Any = ("ok",), **more: Any):
@@ -59,6 +59,38 @@ def test_a_lock_that_sends_no_renewal_broke_its_promise(golden: Golden) -> None:
     (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
     assert told.explanations[0].cause == "not prolonged"
     golden(told.explanations[0].sentence)
+
+
+@pytest.mark.parametrize(("until", "number"), [(393, 2), (300, 0)])
+def test_a_lock_that_says_at_its_leases_end_that_it_is_lost_did_not_renew_it_either(until: float, number: int) -> None:
+    made = renewing()
+    for start in STARTS:
+        value = f"c1-{start:06.0f}"
+        made.op("c1", "acquire", "ok", round(start), start - 10, start, granted_ms=400.0)
+        made.request("c1", "n1", f"SET k1 {value} NX PX 400", start - 4, start - 3)
+        made.seen("n1", "set", start - 2, value, since=start - 4, ttl=400)
+        made.op("c1", "held", "ok", round(start), start + 100, start + 101)
+        made.op("c1", "held", "fail", round(start), start + until - 1, start + until)
+        made.op("c1", "release", "ok", round(start), start + until, start + until + 2)
+        made.request("c1", "n1", "DEL k1", start + until + 0.5, start + until + 1, reply="1")
+        made.seen("n1", "deleted", start + until + 1, value, since=start + until)
+    assert missed(made.seen("n1", "blind", 9_000)) == number
+
+
+@pytest.mark.parametrize(("down", "cut", "number"), [("n1", "n1", 2), ("n1", "n2", 0), ("", "n1", 2)])
+def test_a_fault_on_a_minority_of_the_nodes_keeps_no_lock_from_renewing(down: str, cut: str, number: int) -> None:
+    made = renewing(nodes=3).watch("n2", "n3")
+    for start in STARTS:
+        section(made, start)
+        value = f"c1-{start:06.0f}"
+        for node in ("n2", "n3"):
+            made.request("c1", node, f"SET k1 {value} NX PX 400", start - 4, start - 3)
+            made.seen(node, "set", start - 2, value, since=start - 4, ttl=400)
+            made.seen(node, "expired", start + 399, value, since=start + 398)
+    made.fault("f1", 1_500, 4_800, nodes=tuple(down.split()), cut_links=(("c1", cut),))
+    for node in ("n1", "n2", "n3"):
+        made.seen(node, "blind", 9_000)
+    assert missed(made) == number
 
 
 def test_one_of_them_may_be_a_delay_that_is_not_on_record() -> None:

@@ -9,11 +9,12 @@ import pytest
 from harness.campaign.play import make_plan
 from harness.checkers import checkers
 from harness.mutants.grid import mutants_grid
-from workloads.blocking_locks import LooksAgainLater, WakesByMessage, WakesByPush
+from workloads.blocking_locks import LooksAgainLater, SharesConnections, WakesByMessage, WakesByPush
 from workloads.connection import Connection
 from workloads.count_lock import CountLock
 from workloads.locks.redlock import Redlock
-from workloads.mutants import CONTROLS, MUTANTS, Mutant, TwoThreads
+from workloads.locks.redlock_renewing import RenewingRedlock
+from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, Mutant, TwoThreads
 from workloads.queue_lock import QueueLock
 from workloads.registry import check_lock, lock_names
 
@@ -47,6 +48,7 @@ OVERRIDDEN = {
     "extends for seconds": "extend_request",
     "adds the TTL to what the keys have left": "extend_request",
     "extends for thousandths": "extend_request",
+    "renews nothing": "renewed",
     "frees without comparing": "release_request",
     "compares, then frees": "free",
     "frees a majority": "ask_to_release",
@@ -72,10 +74,18 @@ OVERRIDDEN = {
     "listens too late": "sleep",
     "listens to another channel": "sleep",
     "subscribes once": "hears",
+    "sleeps on": "sleep",
+    "waits over the connection of the others": "bell",
     "sleeps for seconds, not milliseconds": "blocks_s",
     "stays in the queue": "acquire",
     "keeps its own mutex": "free",
 }
+
+ORIGINALS = (
+    *(Redlock, TwoThreads, RenewingRedlock, QueueLock, CountLock),
+    *(WakesByMessage, LooksAgainLater, WakesByPush, SharesConnections),
+)
+CORRECT = {conditions.control for conditions in CONDITIONS.values()}
 
 every = pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS.keys())
 
@@ -99,7 +109,7 @@ def test_there_are_at_least_forty_mutants_half_of_them_from_real_libraries() -> 
 def test_a_mutant_overrides_one_member_of_its_original(mutant: Mutant) -> None:
     assert members(mutant.broken) == {OVERRIDDEN[mutant.name]}
     assert mutant.broken.__bases__ == (mutant.original,)
-    assert mutant.original in (Redlock, TwoThreads, WakesByMessage, LooksAgainLater, WakesByPush, QueueLock, CountLock)
+    assert mutant.original in ORIGINALS
     assert hasattr(mutant.original, OVERRIDDEN[mutant.name]), "a part of the original, and not a new one"
 
 
@@ -145,7 +155,7 @@ def test_every_run_of_the_table_can_be_made(quick: bool) -> None:
     played = {cell.at["lock"] for _, cell in grid.cells.values()}
     assert played == {*MUTANTS, *CONTROLS}
     assert all(
-        config.lock.startswith("workloads.mutants:") or config.lock == "redlock" for config in plan.configs.values()
+        config.lock.startswith("workloads.mutants:") or config.lock in CORRECT for config in plan.configs.values()
     )
 
 
@@ -156,6 +166,6 @@ def test_a_correct_lock_runs_under_every_load_and_fault_that_finds_a_mutant() ->
         specs[cell.at["lock"]].add(cell.options["nemesis"])
     for mutant in MUTANTS.values():
         control = next(
-            name for name, (lock, load) in CONTROLS.items() if lock == "redlock" and load == mutant.conditions
+            name for name, (lock, load) in CONTROLS.items() if lock == load.control and load == mutant.conditions
         )
         assert specs[mutant.name] <= specs[control]

@@ -19,6 +19,8 @@ TOLD: Any = {
     "unavailable-while-free",
     "waits-for-free-lock",
     "sleeps-unsubscribed",
+    "sent-late",
+    "renewal-missed",
     "release-without-effect",
     "late-grant",
     "lease-without-majority",

@@ -55,6 +55,7 @@ from workloads.mutants.extending import (
     ExtendsWhateverTheyReply,
     ExtendsWhatIsOver,
     ProlongsAnothersKey,
+    RenewsNothing,
 )
 from workloads.mutants.freeing import (
     ComparesThenFrees,
@@ -87,8 +88,10 @@ from workloads.mutants.waiting import (
     ListensToAnotherChannel,
     ListensTooLate,
     SleepsForSeconds,
+    SleepsOn,
     StaysInTheQueue,
     SubscribesOnce,
+    WaitsOverTheConnectionOfTheOthers,
 )
 
 __all__ = [
@@ -144,6 +147,7 @@ __all__ = [
     "ProlongsAnothersKey",
     "ReleasesAnotherName",
     "RenewsAfterTheRelease",
+    "RenewsNothing",
     "RoundsUpToSeconds",
     "SaysYesAndNoMore",
     "SecondsForMilliseconds",
@@ -151,6 +155,7 @@ __all__ = [
     "SetsForLess",
     "SilenceIsYes",
     "SleepsForSeconds",
+    "SleepsOn",
     "StaysInTheQueue",
     "StopsAtTheFirstSilence",
     "SubscribesOnce",
@@ -159,4 +164,5 @@ __all__ = [
     "TriesForEver",
     "TwoThreads",
     "WaitsForEveryNode",
+    "WaitsOverTheConnectionOfTheOthers",
 ]

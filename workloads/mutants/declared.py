@@ -28,13 +28,15 @@ _LOADS: Final = {
 class Conditions:
     """The settings of a lock, and for single kinds of fault a load. `text`: their purpose. `settings`, `load`: options
     of `fencepost test`. `nemeses`: a spec for each kind of fault. Faults are frequent, so that much happens in a short
-    time, and each lasts longer than a lease. A hunt needs two clients."""
+    time, and each lasts longer than a lease. A hunt needs two clients. `control`: the correct lock that is played under
+    them, as for `--lock`."""
 
     name: str
     text: str
     settings: Mapping[str, str]
     load: Mapping[str, str]
     nemeses: Mapping[str, str]
+    control: str = "redlock"
 
     def options(self, nemesis: str) -> dict[str, str]:
         """The options under this kind of fault."""
@@ -93,6 +95,22 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
             {"wait": "10s"},
             _BUSY,
             _NEMESES,
+        ),
+        Conditions(
+            "sharing",
+            "the threads of a client share its connections, and an acquire waits for up to ten seconds",
+            {"ttl": "1200ms", "wait": "10s", "tasks": "2", "nodes": "1"},
+            {"clients": "2", "hold": "uniform:20ms-200ms"},
+            _NEMESES,
+            "workloads.blocking_locks:SharesConnections",
+        ),
+        Conditions(
+            "renewing",
+            "three clients whose work takes longer than a lease, which the lock renews by itself",
+            {"renewal": "100ms"},
+            {"clients": "3", "hold": "uniform:700ms-1500ms"},
+            _NEMESES,
+            "redlock-renewing",
         ),
         Conditions(
             "long work",
@@ -162,7 +180,7 @@ MUTANTS: Final[dict[str, Mutant]] = {}
 """All mutants by name, in the order of the algorithm's steps."""
 
 CONTROLS: Final[dict[str, tuple[str, Conditions]]] = {
-    f"reference, {conditions.name}": ("redlock", conditions) for conditions in CONDITIONS.values()
+    f"reference, {conditions.name}": (conditions.control, conditions) for conditions in CONDITIONS.values()
 }
 """Correct locks under the same loads, which must never be blamed: the lock's name for `--lock`, and the load."""
 

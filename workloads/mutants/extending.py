@@ -8,6 +8,7 @@ from dataclasses import replace
 from workloads.base import Lease
 from workloads.connection import pack
 from workloads.locks.redlock import Redlock
+from workloads.locks.redlock_renewing import RenewingRedlock
 from workloads.mutants.declared import mutant
 
 SET_IF_THERE = b"""\
@@ -168,6 +169,7 @@ class AddsTheTtl(Redlock):
     "PEXPIRE takes milliseconds",
     conditions="long work",
     finding="keys-outlast-lease",
+    source="leandromoreira/redlock-rb#44",
 )
 class ExtendsForSeconds(Redlock):
     """The keys of a client that dies after an extension stay for a thousand leases."""
@@ -203,3 +205,17 @@ class ExtendsForThousandths(Redlock):
 
     def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
         return super().extend_request(key, value, max(1, ttl_ms // 1000))
+
+
+@mutant(
+    "renews nothing",
+    "a lease is renewed for as long as its client is inside",
+    conditions="renewing",
+    finding="renewal-missed",
+    cause="not prolonged",
+)
+class RenewsNothing(RenewingRedlock):
+    """The keys of a client whose work takes longer than a lease expire."""
+
+    def renewed(self, lease: Lease, ttl_ms: int) -> Lease | None:
+        return None

@@ -7,8 +7,8 @@ import time
 from typing import Final
 
 from workloads.base import Lease
-from workloads.blocking_locks import LooksAgainLater, WakesByMessage, WakesByPush
-from workloads.connection import SILENT, Reply
+from workloads.blocking_locks import LooksAgainLater, SharesConnections, WakesByMessage, WakesByPush
+from workloads.connection import SILENT, ConnectionPool, Reply
 from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
 from workloads.queue_lock import QueueLock
@@ -58,6 +58,36 @@ class SubscribesOnce(LooksAgainLater):
 
     def hears(self, key: str) -> bool:
         return self._channel.name == f"{key}:free" or super().hears(key)
+
+
+@mutant(
+    "sleeps on",
+    "a message of a release wakes the client up",
+    conditions="blocking",
+    finding="waits-for-free-lock",
+    cause="not woken",
+)
+class SleepsOn(LooksAgainLater):
+    """The message comes, and the client sleeps for the rest of its second."""
+
+    def sleep(self, key: str, left_ms: float) -> None:
+        until_ns = time.monotonic_ns() + int(self.sleeps_ms(left_ms) * 1e6)
+        super().sleep(key, left_ms)
+        time.sleep(max(until_ns - time.monotonic_ns(), 0) / 1e9)
+
+
+@mutant(
+    "waits over the connection of the others",
+    "a request that blocks has a connection of its own",
+    conditions="sharing",
+    finding="sent-late",
+    cause="connections taken",
+)
+class WaitsOverTheConnectionOfTheOthers(SharesConnections):
+    """A client that is inside cannot give the lock back while another thread of its process waits."""
+
+    def bell(self) -> ConnectionPool:
+        return self._pool
 
 
 @mutant(
