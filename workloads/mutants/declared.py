@@ -101,7 +101,7 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
             "the threads of a client share its connections, and an acquire waits for up to ten seconds",
             {"ttl": "1200ms", "wait": "10s", "tasks": "2", "nodes": "1"},
             {"clients": "2", "hold": "uniform:20ms-200ms"},
-            _NEMESES,
+            {kind: spec for kind, spec in _NEMESES.items() if kind != "hunt"},
             "workloads.blocking_locks:SharesConnections",
         ),
         Conditions(
