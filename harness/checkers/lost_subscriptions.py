@@ -4,8 +4,8 @@ A client that waits for a message of a release is not told any more once the con
 A lock that goes on by a timer alone finds the key free only when that fires, and each release is missed. It is to blame
 for a client if all of this was so `LEAST` times, each in one silence of at least `short_ns` within an acquire:
 
-- all subscriptions of the client had ended; the last one because the node had closed its connection, unasked. What the
-  proxy closed itself is not on record as closed;
+- all subscriptions of the client had ended; the last one because the node had closed its connection, unasked, or the
+  proxy had, in a partition: either way the client's side was closed;
 - the client had subscribed in this acquire, or had kept the subscription through an earlier one;
 - the key came free meanwhile because it was deleted, and a request named the channel, or the node itself tells of keys;
 - then it slept on for `SLACK_MS` and more, no fault was in the way, and the client ran;
@@ -166,7 +166,7 @@ def _finding(run: Recorded, sleeps: Sequence[_Sleep], clients: int) -> Finding:
     longest = max(sleeps, key=lambda one: one.length_ns)
     total = milliseconds(sum(one.length_ns for one in sleeps) / 1e6)
     text = (
-        f"{plural(clients, 'client')} never subscribed again after a node had closed the connection, and slept "
+        f"{plural(clients, 'client')} never subscribed again after the connection had been closed, and slept "
         f"{plural(len(sleeps), 'time')} beside a key that had come free, {total} in all (TTL {run.lease_ms:.0f} ms)"
     )
     examples = tuple(_example(run, one) for one in shown(sleeps, longest))
@@ -181,6 +181,7 @@ def _example(run: Recorded, one: _Sleep) -> dict[str, object]:
         "for_ms": one.length_ns / 1e6,
         "silent_since_ms": run.at_ms(one.began_ns),
         "node": one.lost.node,
+        "closed_by": one.lost.by,
         "subscribed": f"{one.lost.command} {' '.join(one.lost.channels)}",
         "subscribed_ms": run.at_ms(one.lost.sent_ns),
         "lost_ms": run.at_ms(one.lost.until_ns),
@@ -194,9 +195,10 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     at_ms, sent_ms, lost_ms, answered_ms, silent_ms = (
         float(example[name]) for name in ("at_ms", "subscribed_ms", "lost_ms", "answered_ms", "silent_since_ms")
     )
+    closed = f"{node} closed that connection" if example["closed_by"] == "node" else "A fault cut that connection"
     return Told(
-        f"{client} had sent {words} to {node} at {sent_ms:+,.1f} ms. {node} closed that connection at {lost_ms:+,.1f} "
-        f"ms and answered {client} again from {answered_ms:+,.1f} ms on, but {client} never subscribed again. While it "
+        f"{client} had sent {words} to {node} at {sent_ms:+,.1f} ms. {closed} at {lost_ms:+,.1f} "
+        f"ms; {node} answered {client} again from {answered_ms:+,.1f} ms on, but {client} never subscribed again. While it "
         f"waited for {key} it was silent since {silent_ms:+,.1f} ms; the key came free at {at_ms:+,.1f} ms, "
         f"and {client} slept on for {lasting(float(example['for_ms']) * 1e6)}.",
         cause="subscription lost",

@@ -105,6 +105,7 @@ class Links:
         texts = {name: rows[name].to_pylist() for name in ("command", "keys")}
         texts["reply"] = pd.Series(rows["reply"].to_pylist(), dtype="string")
         frame = pd.DataFrame({**columns, **texts})
-        closed = connections.filter(connections["client_closed_ns"].is_valid())
-        pairs = zip(closed["connection"].to_pylist(), closed["client_closed_ns"].to_pylist(), strict=True)
+        closed_ns = pc.min_element_wise(connections["client_closed_ns"], connections["proxy_closed_ns"])
+        closed = connections.append_column("closed_ns", closed_ns).filter(closed_ns.is_valid())
+        pairs = zip(closed["connection"].to_pylist(), closed["closed_ns"].to_pylist(), strict=True)
         return Activity(frame, dict(pairs))

@@ -24,7 +24,8 @@ OF_THE_NODE: Final = "__key"
 
 class Subscription(NamedTuple):
     """`channels`: of PSUBSCRIBE, patterns. `sent_ns`: when its request came to the proxy. `until_ns`: when it ended,
-    or forever. `is_lost`: the node closed its connection first, and the client had not asked for that."""
+    or forever. `is_lost`: the node or the proxy closed its connection first, and the client had not asked for that.
+    `by`: which of these."""
 
     node: str
     connection: int
@@ -33,6 +34,7 @@ class Subscription(NamedTuple):
     sent_ns: int
     until_ns: int
     is_lost: bool
+    by: str = "node"
 
     def names(self, word: str) -> bool:
         """Whether this word is one of its channels."""
@@ -77,10 +79,22 @@ class Subscriptions:
                 continue
             number, sent_ns = row["connection"], row["from_client_ns"]
             left_ns = min((at_ns for at_ns in left[number] if at_ns >= sent_ns), default=FOREVER_NS)
-            by_client, by_node = closed.get(number, (FOREVER_NS, FOREVER_NS))
-            until_ns = min(left_ns, by_client, by_node)
-            is_lost = by_node == until_ns < min(left_ns, by_client) and row["to_client_ns"] is not None
-            of = (row["node"], number, row["command"], tuple(row["arguments"]), sent_ns, until_ns, is_lost)
+            by_client, by_node, by_proxy = closed.get(number, (FOREVER_NS,) * 3)
+            lost_ns, own_ns = min(by_node, by_proxy), min(left_ns, by_client)
+            is_lost, by = (
+                lost_ns < own_ns and row["to_client_ns"] is not None,
+                "node" if by_node <= by_proxy else "proxy",
+            )
+            of = (
+                row["node"],
+                number,
+                row["command"],
+                tuple(row["arguments"]),
+                sent_ns,
+                min(lost_ns, own_ns),
+                is_lost,
+                by,
+            )
             found[row["client"]].append(Subscription(*of))
         return cls(dict(found), [_message(row) for row in _rows(wire.requests, pa.array([""]))])
 
@@ -97,8 +111,8 @@ def _message(row: Mapping[str, Any]) -> Message:
     return Message(row["client"], row["node"], from_node_ns, told_ns, row["reply"] or "")
 
 
-def _closed(connections: pa.Table) -> dict[int, tuple[int, int]]:
-    """By connection, when the client and when the node closed it."""
-    names = ("client_closed_ns", "node_closed_ns")
+def _closed(connections: pa.Table) -> dict[int, tuple[int, ...]]:
+    """By connection, when the client, the node and the proxy closed it."""
+    names = ("client_closed_ns", "node_closed_ns", "proxy_closed_ns")
     times = (connections[name].fill_null(FOREVER_NS).to_pylist() for name in names)
     return dict(zip(connections["connection"].to_pylist(), zip(*times, strict=True), strict=True))

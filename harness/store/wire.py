@@ -55,6 +55,7 @@ CONNECTIONS_SCHEMA: Final = pa.schema(
         column("is_reached", pa.bool_()),
         column("client_closed_ns", pa.int64(), optional=True),
         column("node_closed_ns", pa.int64(), optional=True),
+        column("proxy_closed_ns", pa.int64(), optional=True),
         column("from_client_bytes", pa.int64()),
         column("to_node_bytes", pa.int64()),
         column("from_node_bytes", pa.int64()),
@@ -62,6 +63,8 @@ CONNECTIONS_SCHEMA: Final = pa.schema(
         column("not_understood_bytes", pa.int64()),
     ]
 )
+NOT_ALWAYS: Final = ("proxy_closed_ns",)
+"""Columns that older records do not have: there, nothing is known."""
 FITS: Final = b"fits"
 """In the metadata of the table of connections: the digest of both tables and of the run (`digest_of`)."""
 SCRIPTS: Final = b"scripts"

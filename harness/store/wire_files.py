@@ -41,8 +41,9 @@ EVENT: Final = np.dtype([("at_ns", "<i8"), ("connection", "<u4"), ("length", "<u
     CLIENT_CLOSED,
     NODE_CLOSED,
     UNREACHED,
+    CUT,
     LIMIT_REACHED,
-) = range(11)
+) = range(12)
 Bytes = npt.NDArray[np.uint8]
 _CARRY: Final = (OPENED, FROM_CLIENT, FROM_NODE, UNREACHED)
 """The kinds of records that have bytes in the other file."""

@@ -26,7 +26,16 @@ from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
 from harness.history.run_tables import ForeignBytes, LinkTraffic, WireGaps
 from harness.store.run_folder import RunFolder
-from harness.store.wire import CONNECTIONS, CONNECTIONS_SCHEMA, FITS, REQUESTS, REQUESTS_SCHEMA, Wire, ended_ns
+from harness.store.wire import (
+    CONNECTIONS,
+    CONNECTIONS_SCHEMA,
+    FITS,
+    NOT_ALWAYS,
+    REQUESTS,
+    REQUESTS_SCHEMA,
+    Wire,
+    ended_ns,
+)
 from harness.store.wire_reading import read_wire
 
 
@@ -53,7 +62,8 @@ def _write_table(folder: RunFolder, name: str, table: pa.Table) -> None:
 
 def digest_of(folder: RunFolder, connections: pa.Table) -> bytes:
     """Of both tables, and of the two documents that tell the run from others."""
-    digest = hashlib.sha256(msgspec.json.encode(connections.to_pylist()))
+    unknown = [name for name in NOT_ALWAYS if connections[name].null_count == len(connections)]
+    digest = hashlib.sha256(msgspec.json.encode(connections.drop_columns(unknown).to_pylist()))
     for name in ("config.json", "timeline.json", REQUESTS):
         if kind_of(folder.path / name) is not None:
             with open_regular(folder.path / name) as file:
@@ -136,13 +146,15 @@ def _read_table(path: Path, schema: pa.Schema, *only: str) -> pa.Table:
         try:
             file = pq.ParquetFile(opened, page_checksum_verification=True)
             there = file.schema_arrow.names
-            if missing := [name for name in schema.names if name not in there]:
+            if missing := [name for name in schema.names if name not in (*there, *NOT_ALWAYS)]:
                 raise UsageError(
                     f"{path} has no column {', '.join(missing)}: another version of fencepost made this run, see "
                     "environment.json; judge it with that one, or make the run again"
                 )
-            table = file.read(columns=wanted.names)
-            return table.cast(wanted.with_metadata(table.schema.metadata))
+            table = file.read(columns=[name for name in wanted.names if name in there])
+            for name in [name for name in wanted.names if name not in there]:
+                table = table.append_column(wanted.field(name), pa.nulls(len(table), wanted.field(name).type))
+            return table.select(wanted.names).cast(wanted.with_metadata(table.schema.metadata))
         except (pa.ArrowException, OSError, ValueError) as error:
             raise UsageError(f"{path} is damaged: {' '.join(str(error).split())}") from error
 

@@ -23,6 +23,7 @@ from harness.history.groups import Bools, Ints, stable_order
 from harness.store.wire import CONNECTIONS_SCHEMA, ENDED, REQUESTS_SCHEMA, SCRIPTS, Wire
 from harness.store.wire_files import (
     CLIENT_CLOSED,
+    CUT,
     EVENTS,
     FROM_CLIENT,
     FROM_NODE,
@@ -147,6 +148,7 @@ class _Connections:
             "is_reached": self.record.kind[self._opening] == OPENED,
             "client_closed_ns": self._first_ns(CLIENT_CLOSED),
             "node_closed_ns": self._first_ns(NODE_CLOSED),
+            "proxy_closed_ns": self._first_ns(CUT),
             **{f"{name}_bytes": self.passed[name].bytes() for name in _PLACES},
             "not_understood_bytes": not_understood,
         }

@@ -67,7 +67,7 @@ def _connections(folder: RunFolder, run: Recorded, wire: Wire) -> None:
     wrong = {
         "two connections have one number": len(np.unique(numbers)) < len(numbers),
         "a connection was closed before it was opened": any(
-            (_times(table, name, _NEVER_NS) < opened).any() for name in ("client_closed_ns", "node_closed_ns")
+            (_times(table, f"{who}_closed_ns", _NEVER_NS) < opened).any() for who in ("client", "node", "proxy")
         ),
         "more bytes were sent on than had come": any((b > a).any() for a, b in zip(came, went, strict=True)),
         "a connection has fewer than no bytes": any((each < 0).any() for each in (*came, *went)),

@@ -66,8 +66,8 @@ class History:
         self.not_recorded: set[str] = set()
         self.ports: dict[int, int] = {}
         self.opened: dict[int, float] = {}
-        self.closed: dict[int, tuple[float | None, float | None]] = {}
-        """By connection, when the client and when the node closed it."""
+        self.closed: dict[int, tuple[float | None, ...]] = {}
+        """By connection, when the client, the node and perhaps the proxy closed it."""
         self._idle: defaultdict[str, list[int]] = defaultdict(list)
         """By node, the requests that are yet to be seen to do something."""
         self.sent_ns: dict[int, int] = {}
@@ -288,9 +288,9 @@ class History:
         )
 
     def _closed(self, connection: int) -> dict[str, int | None]:
-        times = self.closed.get(connection, (None, None))
-        names = ("client_closed_ns", "node_closed_ns")
-        return {name: None if at is None else ms(at) for name, at in zip(names, times, strict=True)}
+        times = (*self.closed.get(connection, ()), None, None, None)
+        names = ("client_closed_ns", "node_closed_ns", "proxy_closed_ns")
+        return {name: None if at is None else ms(at) for name, at in zip(names, times, strict=False)}
 
     def _told(self) -> list[dict[str, Any]]:
         """The requests that `sets` tells, and those of another client for all that it does not; the nodes say so."""

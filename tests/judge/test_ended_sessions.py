@@ -33,7 +33,7 @@ def gaps(ended: float | None) -> WireGaps:
 
 def table(*connections: dict[str, Any]) -> pa.Table:
     usual = dict.fromkeys(CONNECTIONS_SCHEMA.names, 0) | {"client": "c1", "node": "n1", "by": "client"}
-    usual |= {"is_reached": True, "client_closed_ns": None, "node_closed_ns": None}
+    usual |= {"is_reached": True, **{f"{who}_closed_ns": None for who in ("client", "node", "proxy")}}
     rows = [usual | {"connection": number} | own for number, own in enumerate(connections)]
     return pa.Table.from_pylist(rows, CONNECTIONS_SCHEMA)
 

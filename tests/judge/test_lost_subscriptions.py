@@ -21,7 +21,7 @@ CHANNEL = 777
 def sleeper(
     *,
     times: int = 4,
-    lost: tuple[float | None, float | None] = (None, LOST),
+    lost: tuple[float | None, ...] = (None, LOST),
     listens: str = "SUBSCRIBE k1:free",
     tells: str = "EVAL free 2 k1 k1:free",
     sleeps: float = 2_000,
@@ -82,6 +82,19 @@ def test_a_client_that_never_subscribes_again_sleeps_beside_a_key_that_came_free
     assert told.explanations[0].cause == "subscription lost"
     golden(told.explanations[0].sentence)
     golden(next(iter(check(run).figures.rows())).text)
+
+
+def test_a_subscription_that_a_partition_cut_is_lost_too() -> None:
+    history = sleeper(lost=(None, None, LOST))
+    assert count(history) == 4
+    run = history.recorded()
+    (told,) = explain(run, Verdict("violation", "lock", check(run).findings, (), {}), 1)
+    assert told.explanations[0].cause == "subscription lost"
+    assert "A fault cut that connection" in told.explanations[0].sentence
+    assert count(sleeper(lost=(LOST - 1, None, LOST))) == 0, "the client had closed it"
+    again = sleeper(lost=(None, None, LOST))
+    again.request("c2", "n1", "SUBSCRIBE k1:free", 3_000, 3_001, did=False, connection=CHANNEL + 1)
+    assert count(again) == 0, "it subscribed again"
 
 
 def test_a_run_without_a_lost_subscription_has_none() -> None:

@@ -109,6 +109,11 @@ def test_a_connection_tells_which_side_closed_it(tmp_path: Path) -> None:
     assert (row.opened_ns, row.is_reached, row.node_closed_ns, row.client_closed_ns) == (1, True, 50, pd.NA)
 
 
+def test_a_connection_tells_when_the_proxy_closed_it(tmp_path: Path) -> None:
+    (row,) = connections(recorded(tmp_path, *ANSWERED, (50, 1, wire.CUT, 0), (60, 1, wire.NODE_CLOSED, 0))).itertuples()
+    assert (row.proxy_closed_ns, row.node_closed_ns, row.client_closed_ns) == (50, 60, pd.NA)
+
+
 def test_a_node_that_took_no_connection_was_not_reached(tmp_path: Path) -> None:
     (row,) = connections(recorded(tmp_path, (1, 1, wire.UNREACHED, b"c1-n1 127.0.0.1"))).itertuples()
     assert not row.is_reached

@@ -114,6 +114,7 @@ ASKED, OPENED = 0, 1
         (at(OPENED, 0, client="c3"), "the run had no link c3-n1"),
         (at(OPENED, 1, connection=1), "two connections have one number"),
         (at(OPENED, 0, client_closed_ns=0), "closed before it was opened"),
+        (at(OPENED, 0, proxy_closed_ns=0), "closed before it was opened"),
         (at(OPENED, 1, node_closed_ns=0), "closed before it was opened"),
         (at(OPENED, 0, to_node_bytes=101), "more bytes were sent on than had come"),
         (at(OPENED, 0, to_client_bytes=81), "more bytes were sent on than had come"),

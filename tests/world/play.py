@@ -58,7 +58,9 @@ class Played(History):
 
     def _tables(self) -> WireRecord:
         requests = [{name: row.get(name) for name in REQUESTS_SCHEMA.names} for row in self.rows]
-        none = dict.fromkeys(CONNECTIONS_SCHEMA.names, 0) | {"client_closed_ns": None, "node_closed_ns": None}
+        none = dict.fromkeys(CONNECTIONS_SCHEMA.names, 0) | {
+            f"{who}_closed_ns": None for who in ("client", "node", "proxy")
+        }
         return WireRecord(
             pa.Table.from_pylist(requests, REQUESTS_SCHEMA),
             pa.Table.from_pylist([none | row for row in self.opened], CONNECTIONS_SCHEMA),

@@ -37,6 +37,7 @@ const (
 	eventClientClosed        // the client closed the connection, or nothing can come from it any more
 	eventNodeClosed          // the same of the node
 	eventUnreached           // the node took no connection; the same bytes, without a port
+	eventCut                 // the proxy closed its connection to the client
 	eventLimitReached        // nothing more is recorded
 )
 
@@ -311,8 +312,10 @@ func (r *recordedReader) Read(into []byte) (int, error) {
 	if n > 0 {
 		r.end.wire.note(arrived, r.end.connection, n, into[:n])
 	}
-	if err != nil && !errors.Is(err, net.ErrClosed) { // closed by the proxy itself, which is not their doing
+	if err != nil && !errors.Is(err, net.ErrClosed) {
 		r.end.wire.note(closed, r.end.connection, 0, nil)
+	} else if err != nil && r.end.upstream { // closed by the proxy itself, which is not the client's doing
+		r.end.wire.note(eventCut, r.end.connection, 0, nil)
 	}
 	return n, err
 }
@@ -376,5 +379,8 @@ func (w *recordedWriter) Write(what []byte) (int, error) {
 }
 
 func (w *recordedWriter) Close() error {
+	if !w.end.upstream {
+		w.end.wire.note(eventCut, w.end.connection, 0, nil)
+	}
 	return w.to.Close()
 }
