@@ -219,7 +219,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         f"{client} was told that {done}, but {lasting(float(example['sent_after_ms']) * 1e6)} later the lock sent "
         f"{command} for it to {node}, which {did} its key there by +{float(example['at_ms']):,.1f} ms: the key keeps "
         "other clients out until it expires.",
-        cause="set again" if is_release and did == "set" else None,
+        cause="renewed unheld" if did == "prolonged" else "set again" if is_release else None,
     )
 
 

@@ -197,8 +197,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
     closed = f"{node} closed that connection" if example["closed_by"] == "node" else "A fault cut that connection"
     return Told(
-        f"{client} had sent {words} to {node} at {sent_ms:+,.1f} ms. {closed} at {lost_ms:+,.1f} "
-        f"ms; {node} answered {client} again from {answered_ms:+,.1f} ms on, but {client} never subscribed again. While it "
+        f"{client} had sent {words} to {node} at {sent_ms:+,.1f} ms. {closed} at {lost_ms:+,.1f} ms; {node} answered "
+        f"{client} again from {answered_ms:+,.1f} ms on, but {client} never subscribed again. While it "
         f"waited for {key} it was silent since {silent_ms:+,.1f} ms; the key came free at {at_ms:+,.1f} ms, "
         f"and {client} slept on for {lasting(float(example['for_ms']) * 1e6)}.",
         cause="subscription lost",

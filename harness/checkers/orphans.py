@@ -21,7 +21,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from fencepost.text import count, milliseconds, printable
+from fencepost.text import count, milliseconds, plural, printable
 from harness.explain import causes
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
@@ -146,6 +146,8 @@ class _Orphan:
     expires_ns: int = FOREVER_NS
     ttl_ms: float | None = None
     """What the last request gave it that set or prolonged it; None if that could not be read."""
+    renewed_by: list[int] = field(default_factory=list)
+    """The witness's events by which it was prolonged when its owner had been done with it for a while."""
 
 
 def check(run: Recorded) -> Answer:
@@ -205,6 +207,8 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
             # A request may have been on its way when its client was done with the key.
             if at_ns > from_ns and sent_ns <= free_ns + ARRIVES_WITHIN_NS:
                 chain.excused_ns = at_ns
+        late = zip(row.renewed_by, row.renewals_sent, strict=True)
+        chain.orphan.renewed_by += [event for event, sent_ns in late if sent_ns > free_ns + ARRIVES_WITHIN_NS]
         unexcused_ns = sum(max(0, until - max(since, chain.excused_ns)) for since, until in chain.pieces)
         chain.orphan.unexcused_ns = 0 if chain.has_wrong_clock else unexcused_ns
     return orphans
@@ -249,6 +253,7 @@ class _Row(NamedTuple):
     to_min_ns: int
     expires_ns: int
     renewals: tuple[int, ...]
+    renewed_by: tuple[int, ...]
     renewals_sent: tuple[int, ...]
     taken_over_ns: int
     ttls_ms: tuple[float | None, ...]
@@ -340,6 +345,7 @@ def _outlasting(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> tuple[
             "for_ms": orphan.length_ns / 1e6,
             **({"ttl_ms": orphan.ttl_ms} if orphan.expires_ns >= FOREVER_NS or _is_overlong(run, orphan) else {}),
             **_set_late(run, orphan),
+            **_renewed(run, orphan),
         }
         for orphan in worst_first(over, longest)
     )
@@ -363,6 +369,17 @@ def _set_late(run: Recorded, orphan: _Orphan) -> dict[str, object]:
     return {"by": client_of(change), "sent": how_sent(run, change), "in_background": is_renewal}
 
 
+def _renewed(run: Recorded, orphan: _Orphan) -> dict[str, object]:
+    """By whose requests it was prolonged although no call held it, how often, and by which request last."""
+    if run.ledger is None or not orphan.renewed_by:
+        return {}
+    rows = np.flatnonzero(run.ledger.rows["event"].isin(orphan.renewed_by).to_numpy(bool))
+    changes = [change for change in map(run.ledger.change, rows.tolist()) if change["cause"] == "request"]
+    if not changes:
+        return {}
+    return {"renewed": len(changes), "renewed_by": client_of(changes[-1]), "renewal": how_sent(run, changes[-1])}
+
+
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     how = ""
@@ -371,6 +388,10 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if example.get("in_background"):
         how += " It was a renewal in the background, which the release neither stopped nor waited for."
     cause: causes.Cause | None = "set again" if example.get("in_background") else None
+    if "renewed" in example and cause is None:
+        cause = "renewed unheld"
+        times, by = plural(int(example["renewed"]), "time"), printable(str(example["renewed_by"]))
+        how += f" {by} went on prolonging it, {times}, although no call held it; last, {example['renewal']}."
     if "ttl_ms" in example and cause is None:
         ttl_ms = example["ttl_ms"]
         cause = "no expiry" if ttl_ms is None else "overlong"

@@ -26,6 +26,7 @@ Cause = Literal[
     "split votes",
     "wrong clock",
     "set again",
+    "renewed unheld",
     "stayed",
     "denied",
     "not undone",
@@ -66,6 +67,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "split votes": "the votes were split",
     "wrong clock": "the clock of a node was wrong",
     "set again": "the key was set after the release",
+    "renewed unheld": "the lock went on renewing a key that no call held",
     "stayed": "the release deleted nothing",
     "denied": "a release said that the lock was not held, although the node held its key",
     "not undone": "a refused acquire had set the key, and the lock never undid it",
@@ -85,7 +87,17 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "unknown": "the record does not show it",
 }
 KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
-    *("prolonged", "set again", "stayed", "denied", "not undone", "never given back", "no expiry", "overlong"),
+    *(
+        "prolonged",
+        "set again",
+        "renewed unheld",
+        "stayed",
+        "denied",
+        "not undone",
+        "never given back",
+        "no expiry",
+        "overlong",
+    ),
     *("not woken", "not notified", "not let in", "subscription lost", "dead entry", "cancelled entry"),
     *("rejected", "connections taken"),
 )

@@ -21,6 +21,7 @@ from harness.history.calls import NO_CALL
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import known
 from harness.history.ledger import Ledger
+from harness.history.node_requests import NodeRequests
 
 if TYPE_CHECKING:
     from harness.history.run_tables import RunTables
@@ -33,7 +34,17 @@ _READABLE: Final = ("SET", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "HSET",
 COUNTS: Final = ("INCR", "INCRBY", "DECR", "DECRBY")
 _COLUMNS: Final = (
     *("event", "node", "what", "key", "value", "owner", "cause", "client", "by", "task", "f", "outcome", "life"),
-    *("section", "call", "is_in_call", "from_client_ns", "to_client_ns", "did"),
+    *(
+        "section",
+        "call",
+        "is_in_call",
+        "from_client_ns",
+        "to_client_ns",
+        "did",
+        "connection",
+        "invoke_ns",
+        "complete_ns",
+    ),
 )
 
 
@@ -67,6 +78,7 @@ class Setters:
     """By row: for whom a key was set that another client's request set."""
     renewed_ns: dict[int, int]
     """By row that set a key: when the last request of the same call was sent that prolonged it."""
+    requests: NodeRequests | None = None
 
     @classmethod
     def of(cls, run: RunTables, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
@@ -74,7 +86,8 @@ class Setters:
         row_of = {event: row for row, event in enumerate(rows["event"]) if event >= 0}
         requested = known(run.sections["requested_ns"])[1].tolist()
         handed = {row: _receiver(ledger, call, places) for row, call in ledger.handed_over.items()}
-        return cls(rows, row_of, places, requested, frozenset(_given_up(rows)), handed, _renewed(rows))
+        requests = None if (wire := run.wire()) is None else NodeRequests(wire)
+        return cls(rows, row_of, places, requested, frozenset(_given_up(rows)), handed, _renewed(rows), requests)
 
     def of_row(self, row: int) -> Setter:
         """For whom the request of this row was sent, if it sets a key."""
@@ -109,8 +122,19 @@ class Setters:
         rows = self.rows
         renewals = (self.row_of[event] for event in renewed_by if event in self.row_of)
         own = (row for row in renewals if rows["client"][row] == client and rows["call"][row] != call)
-        asked = (rows["from_client_ns"][row] for row in own if rows["f"][row] in GRANTS and rows["is_in_call"][row])
-        return min(asked, default=FOREVER_NS)
+        own = (row for row in own if rows["f"][row] in GRANTS and rows["is_in_call"][row] and not self._is_beside(row))
+        return min((rows["from_client_ns"][row] for row in own), default=FOREVER_NS)
+
+    def _is_beside(self, row: int) -> bool:
+        """Whether the request was sent beside its call, which asked the node for the key over other connections, and
+        not with this value: in the background."""
+        rows, value = self.rows, self.rows["value"][row]
+        if self.requests is None or value is None:
+            return False
+        of = rows["client"][row], rows["node"][row], rows["invoke_ns"][row], rows["complete_ns"][row]
+        asked = (one for one in self.requests.between(*of) if rows["key"][row] in one.keys)
+        others = {one.connection for one in asked if value not in one.arguments}
+        return bool(others) and rows["connection"][row] not in others
 
     def sent_ns(self, event: int) -> int:
         """When the request was sent that led to this event of the witness; -1 if that is not known."""

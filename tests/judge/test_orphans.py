@@ -129,6 +129,24 @@ def test_a_later_acquire_of_the_same_client_takes_over_what_its_refused_one_had_
     assert orphan(history.seen("n1", "deleted", 140)) == ("given up", length)
 
 
+@pytest.mark.parametrize(("over", "is_orphan"), [(777, True), (101, False)])
+def test_a_key_that_is_renewed_in_the_background_of_later_acquires_is_held_by_none(over: int, is_orphan: bool) -> None:
+    """c1's first acquire was cancelled, and its key prolonged over another connection than the next one asks with."""
+    history = History(ttl_ms=300, nodes=1).watch("n1").op("c1", "acquire", "info", 1, 10, 30)
+    history.request("c1", "n1", "SET k1 value-01 NX PX 300", 19, 20).seen("n1", "set", 20, "value-01", ttl=300)
+    history.op("c1", "acquire", "fail", 2, 290, 900)
+    history.request("c1", "n1", "SET k1 value-02 NX PX 300", 295, 296, reply="null", did=False)
+    for at in (300, 500, 700):
+        history.seen("n1", "prolonged", at + 1, "value-01", since=at, ttl=300)
+        history.request("c1", "n1", "PEXPIRE k1 300", at + 0.1, at + 0.9, sent=at, connection=over)
+    run = history.seen("n1", "expired", 1_002, since=1_001).recorded()
+    findings = check(run).findings
+    assert bool(findings) == is_orphan
+    if findings:
+        (told,) = explain(run, Verdict("violation", "lock", findings, (), {}), 1)
+        assert told.explanations[0].cause == "renewed unheld"
+
+
 def test_a_refused_attempt_that_prolongs_its_own_key_takes_over_nothing() -> None:
     history = History().watch("n1").op("c1", "acquire", "fail", 1, 10, 30).seen("n1", "set", 20, "v", ttl=100)
     history.request("c1", "n1", "SET k1 v NX PX 100", 19, 20).seen("n1", "prolonged", 26, "v", since=25, ttl=100)

@@ -53,12 +53,30 @@ class NodesRecord:
     """When a node may have expired keys early because a fault had set its clock."""
 
 
-def _note_taken(record: NodesRecord, changes: list[Change]) -> None:
+def _is_beside(folder: Folder, change: Change) -> bool:
+    """Whether it was sent in the background of its call, which asked for the key over other connections, by another
+    value."""
+    call, connection = change.call, change.connection
+    if change.value is None or call is None or connection is None:
+        return False
+    others = {
+        asked["connection"]
+        for asked in folder.requests
+        if (asked["client"], asked["node"], asked["by"]) == (change.client, change.event["node"], "client")
+        if asked["from_client_ns"] is not None and call.from_ns <= asked["from_client_ns"] <= call.to_ns
+        if change.event["key"] in asked["keys"] and change.value not in asked["arguments"]
+    }
+    return bool(others) and connection["connection"] not in others
+
+
+def _note_taken(folder: Folder, record: NodesRecord, changes: list[Change]) -> None:
     taken: dict[int, float] = {}
     for change in changes:
         setter = change.of
         is_taken = change.what == "prolonged" and change.call is not None and change.call.f in GRANTS
         if not is_taken or not change.is_in_call or setter is None or setter.call in (None, change.call):
+            continue
+        if _is_beside(folder, change):
             continue
         if change.client is not None and change.client == setter.client:
             taken[id(setter)] = min(taken.get(id(setter), inf), change.sent_ns)
@@ -72,7 +90,7 @@ def nodes_record(folder: Folder, sections: list[Section], changes: list[Change])
     by_event = {id(change.event): change for change in changes}
     for node in sorted({event["node"] for event in folder.nodes}):
         _one_node(record, node, [event for event in folder.nodes if event["node"] == node], by_event)
-    _note_taken(record, changes)
+    _note_taken(folder, record, changes)
     names, mixed = lock_names(folder, sections, changes), mixed_hashes(changes)
     record.holdings = [holding for holding in record.holdings if holding.key in names]
     users: dict[str | None, set[str]] = {}
