@@ -138,7 +138,7 @@ def test_a_key_that_is_renewed_in_the_background_of_later_acquires_is_held_by_no
     history.request("c1", "n1", "SET k1 value-02 NX PX 300", 295, 296, reply="null", did=False)
     for at in (300, 500, 700):
         history.seen("n1", "prolonged", at + 1, "value-01", since=at, ttl=300)
-        history.request("c1", "n1", "PEXPIRE k1 300", at + 0.1, at + 0.9, sent=at, connection=over)
+        history.request("c1", "n1", "EVAL renew 1 k1 value-01 300", at + 0.1, at + 0.9, sent=at, connection=over)
     run = history.seen("n1", "expired", 1_002, since=1_001).recorded()
     findings = check(run).findings
     assert bool(findings) == is_orphan
