@@ -14,13 +14,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fencepost.text import count, milliseconds, number, plural
+from fencepost.text import count, milliseconds, number, plural, printable
 from harness.checkers.starvation import CROWD
 from harness.explain.causes import KEEP_CLIENTS_OUT
-from harness.explain.kinds import FindingKind
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.requests import client_of, how_sent
 from harness.figures import CheckerFigures, Row, Tile
 from harness.history.chunks import parts
 from harness.history.fault_windows import between, last_ends, majority_windows
+from harness.history.left_mutexes import left_mutex
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Blame, Finding
 
@@ -213,7 +215,24 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
         f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {ttl_ms:.0f} ms)"
     )
     blame: Blame = "undecided" if run.had_no_access or len(run.config.user_names) > CROWD else "lock"
-    return (NO_RECOVERY.found(blame, text, 1, (), run.at_ms(free_ns)),)
+    return (NO_RECOVERY.found(blame, text, 1, _examples(run, free_ns), run.at_ms(free_ns)),)
+
+
+def _examples(run: Recorded, free_ns: int) -> tuple[dict[str, object], ...]:
+    """What a call had left, if that is why."""
+    if (left := left_mutex(run, free_ns)) is None:
+        return ()
+    change = left.taken
+    example = {
+        "node": str(change["node"]),
+        "key": str(change["key"]),
+        "at_ms": run.at_ms(change["at_ns"]),
+        "client": client_of(change),
+        "sent": how_sent(run, change),
+        "times": left.times,
+        "asked": left.asked,
+    }
+    return (example,)
 
 
 def _any_client_tried(run: Recorded, since_ns: int) -> bool:
@@ -224,9 +243,22 @@ def _any_client_tried(run: Recorded, since_ns: int) -> bool:
     )
 
 
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    client, key, node, sent = (printable(str(example[name])) for name in ("client", "key", "node", "sent"))
+    times, asked = plural(int(example["times"]), "time"), plural(int(example["asked"]), "request")
+    return Told(
+        f"{client} had set {key} on {node}, which calls of the lock had set and deleted again {times}: {sent}. That "
+        f"call ended without deleting it, it has no time to live, and no request deleted it any more. Since then {asked} "
+        "of other clients named it.",
+        cause="left mutex",
+    )
+
+
 NO_RECOVERY: Final = FindingKind(
     "no-recovery",
     "liveness",
+    _told,
     comes_of=("stuck keys", *KEEP_CLIENTS_OUT),
     noun="outage(s) that outlasted the faults",
     surveyed="free",

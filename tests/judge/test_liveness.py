@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.checkers.explained import explain
 from harness.checkers.liveness import check
+from harness.verdict import Verdict
 from tests.golden import Golden
 from tests.judge.histories import History, ms
 
@@ -118,6 +120,41 @@ def test_no_grant_after_the_heal_is_reported_once_there_was_time_for_one(golden:
     assert (finding.kind, finding.blame, finding.breaks) == ("no-recovery", "lock", "liveness")
     golden(finding.text)
     assert check(history.section("c2", 1100, 1110).recorded()).findings == ()
+
+
+def mutex(times: int = 3, *, frees: bool = False, ttl: int | None = None, asks: str = "GETSET m 1") -> History:
+    """Acquires of c1 set m and delete it again, so often; then one leaves it, and c2 asks for it in vain."""
+    history = History(ttl_ms=100, nodes=1).watch("n1").section("c1", 10, 20)
+    history.timeline.stop_ns = ms(1200)
+    for number in range(times + 1):
+        at = 100 + 20 * number
+        history.op("c1", "acquire", "fail", 2, at, at + 15)
+        history.request("c1", "n1", "SET m 1", at + 2, at + 3).seen(
+            "n1", "set", at + 3, "1", since=at + 1, key="m", ttl=ttl
+        )
+        if frees or number < times:
+            history.request("c1", "n1", "DEL m", at + 7, at + 8).seen("n1", "deleted", at + 8, since=at + 6, key="m")
+    history.op("c2", "acquire", "fail", 1, 1_050, 1_150).request("c2", "n1", asks, 1_060, 1_061, did=False)
+    return history.seen("n1", "blind", 1_300)
+
+
+@pytest.mark.parametrize(
+    ("history", "cause"),
+    [
+        (mutex(), "left mutex"),
+        (mutex(2), None),
+        (mutex(frees=True), None),
+        (mutex(ttl=100), None),
+        (mutex(asks="GETSET another 1"), None),
+    ],
+    ids=["left", "hardly ever freed", "freed", "it expires", "no other client asked for it"],
+)
+def test_a_mutex_that_a_call_left_is_why_no_client_gets_in(history: History, cause: str | None) -> None:
+    run = history.recorded()
+    (finding,) = (one for one in check(run).findings if one.kind == "no-recovery")
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert [one.cause for one in told.explanations] == [cause] * (cause is not None)
+    assert all("c1 had set m on n1" in one.sentence for one in told.explanations)
 
 
 def test_the_longest_time_with_a_majority_in_reach_is_what_it_had(golden: Golden) -> None:
