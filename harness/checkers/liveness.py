@@ -249,8 +249,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     times, asked = plural(int(example["times"]), "time"), plural(int(example["asked"]), "request")
     return Told(
         f"{client} had set {key} on {node}, which calls of the lock had set and deleted again {times}: {sent}. That "
-        f"call ended without deleting it, it has no time to live, and no request deleted it any more. Since then {asked} "
-        "of other clients named it.",
+        f"call ended without deleting it, it has no time to live, and no request deleted it any more. Since then "
+        f"{asked} of other clients named it.",
         cause="left mutex",
     )
 

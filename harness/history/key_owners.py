@@ -217,7 +217,7 @@ def _values(run: RunTables, setters: Setters, holdings: pd.DataFrame, used: _Use
         else:
             unclear.add(section)
     for section, value in _prolonged(setters, set(holdings["key"].astype(str).unique())):
-        if used.is_ones(value):
+        if used.is_ones(value) and used.clients[value] == {used.client_of[section]}:
             values[section].add(value)
     names = ("key", "client", "asked_ns", "start_ns", "end_ns")
     lasting = [_Lasting(place, *row) for place, row in enumerate(rows_of(run.sections, *names))]

@@ -156,7 +156,7 @@ def _find_values(
         is_unclear = any(not is_ones(h.value) for h in own)
         for of, change in prolonged:
             is_own = change.of is None or change.of.client == change.client
-            if of is section and is_own and is_ones(change.value):
+            if of is section and is_own and is_ones(change.value) and users[change.value] == {section.life[0]}:
                 values.add(change.value)
         for holding in unknown:
             is_its = holding.key == section.key and section.asked_ns <= holding.began[1]
