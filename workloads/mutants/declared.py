@@ -59,6 +59,8 @@ _NEMESES: Final = {
     "crash": "crash:interval=2s",
     "hunt": "hunt:restart-delay=1.2ttl",
 }
+_RARER: Final = {**_NEMESES, STANDARD: "standard:interval=4ttl", UNAIMED: "standard:aim=no,interval=4ttl"}
+"""What is told only of a time without any fault needs such times."""
 _SLOW_REPLIES: Final = {
     **_NEMESES,
     "latency": "latency:interval=2s,duration=1500ms,kind=delay,delay=0.1ttl-0.5ttl,targets=all",
@@ -97,11 +99,18 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
             _NEMESES,
         ),
         Conditions(
+            "blocking, one key",
+            "the same, and all wait for one key on one node",
+            {"wait": "10s", "habits": "none", "keys": "1", "nodes": "1"},
+            _BUSY,
+            {kind: spec for kind, spec in _RARER.items() if kind != "hunt"},
+        ),
+        Conditions(
             "sharing",
             "the threads of a client share its connections, and an acquire waits for up to ten seconds",
             {"ttl": "1200ms", "wait": "10s", "tasks": "2", "nodes": "1"},
             {"clients": "2", "hold": "uniform:20ms-200ms"},
-            {kind: spec for kind, spec in _NEMESES.items() if kind != "hunt"},
+            {kind: spec for kind, spec in _RARER.items() if kind != "hunt"},
             "workloads.blocking_locks:SharesConnections",
         ),
         Conditions(
@@ -109,7 +118,7 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
             "three clients whose work takes longer than a lease, which the lock renews by itself",
             {"renewal": "100ms"},
             {"clients": "3", "hold": "uniform:700ms-1500ms"},
-            _NEMESES,
+            _RARER,
             "redlock-renewing",
         ),
         Conditions(

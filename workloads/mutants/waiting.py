@@ -49,7 +49,7 @@ class ListensToAnotherChannel(WakesByMessage):
 @mutant(
     "subscribes once",
     "who has lost a subscription subscribes again",
-    conditions="blocking",
+    conditions="blocking, one key",
     finding="sleeps-unsubscribed",
     cause="subscription lost",
 )
@@ -63,7 +63,7 @@ class SubscribesOnce(LooksAgainLater):
 @mutant(
     "sleeps on",
     "a message of a release wakes the client up",
-    conditions="blocking",
+    conditions="blocking, one key",
     finding="waits-for-free-lock",
     cause="not woken",
 )
