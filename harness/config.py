@@ -35,7 +35,7 @@ Seed = Annotated[
         commands=(),
     ),
 ]
-HABITS: Final = ("tasks", "odd-ttl", "kept-data", "shared-prefix", "overstay", "forget", "cancel", "reopen")
+HABITS: Final = ("tasks", "odd-ttl", "kept-data", "shared-prefix", "overstay", "forget", "cancel", "two-keys", "reopen")
 """How clients may use the lock (`harness.habits`)."""
 NO_HABITS: Final = "none"
 DRAWN_HABITS: Final = "drawn"
@@ -290,7 +290,7 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
                 f"--ttl {self.ttl_ms} ms is shorter than --node-timeout {self.node_timeout_ms:g} ms: one slow node "
                 "would use up the whole lease; raise --ttl or lower --node-timeout"
             )
-        if self.clients * self.tasks > 512:
+        if self.rivals > 512:
             raise UsageError(
                 f"{self.clients} clients × {self.tasks} tasks are more than 512; lower --tasks or --clients"
             )
@@ -323,8 +323,13 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
 
     @property
     def user_names(self) -> tuple[str, ...]:
-        """Who uses the lock: the clients, or their tasks if they have several."""
-        return tuple(name for client in self.client_names for name in task_names(client, self.tasks))
+        """Who uses the lock: the clients, or their tasks if they have several, or two of each that holds two keys."""
+        return tuple(name for client in self.client_names for name in task_names(client, self.users_per_client))
+
+    @property
+    def rivals(self) -> int:
+        """How many may want a key at once: a task wants one at a time."""
+        return self.clients * self.tasks
 
     @property
     def node_names(self) -> tuple[str, ...]:

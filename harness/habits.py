@@ -17,7 +17,7 @@ from cluster.registry import servers
 from harness.config import DRAWN_HABITS, HABITS, NO_HABITS, RunConfig
 from nemesis.random_draws import below, between, one_of
 from nemesis.spec import names_a_mix
-from workloads.registry import can_be_cancelled, opened_by_client, tasks_can_share
+from workloads.registry import can_be_cancelled, holds_two_keys, opened_by_client, tasks_can_share
 
 _ODD_TTLS_MS: Final = (700, 1_300, 1_500, 2_300)
 _LEAST_TTLS: Final = 12
@@ -26,6 +26,8 @@ _SOME: Final = 0.03
 """Of the sections: more would leave no time for the others."""
 _CANCELLED: Final = 0.1
 """Of the acquires and releases. Most are over before they would be cancelled."""
+_TWO_KEYS: Final = 0.3
+"""Of the sections: both kinds meet each other."""
 _LEAST_TIMEOUTS: Final = 4
 """How many times the longest wait for one node fits into a TTL."""
 _FEWEST_TASKS, _MOST_TASKS = 2, 4
@@ -77,6 +79,11 @@ def _cancel(rng: Random, config: RunConfig) -> Mapping[str, Any]:
     return {"cancel": _CANCELLED} if can_be_cancelled(config.lock, config.lock_command) else {}
 
 
+def _two_keys(rng: Random, config: RunConfig) -> Mapping[str, Any]:
+    """A client takes a second key while it holds one."""
+    return {"two_keys": _TWO_KEYS} if holds_two_keys(config.lock, config.lock_command) else {}
+
+
 def _reopen(rng: Random, config: RunConfig) -> Mapping[str, Any]:
     """Clients close their lock object every few TTLs and open another one."""
     if config.tasks > 1 or opened_by_client(config.lock, config.lock_command) is None:
@@ -92,6 +99,7 @@ _DRAWS: Final[Mapping[str, Callable[[Random, RunConfig], Mapping[str, Any]]]] = 
     "overstay": _overstay,
     "forget": _forget,
     "cancel": _cancel,
+    "two-keys": _two_keys,
     "reopen": _reopen,
 }
 """The options that each habit sets; none where the run cannot have it. Half of the seeds have each, whichever others

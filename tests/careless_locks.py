@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import redis.asyncio
@@ -14,6 +16,7 @@ from tests.correct_locks import GivesUpWaiting, WaitsInLine
 from workloads.base import CancelledCallError, Lease, LockSettings, NodeAddress
 from workloads.connection import Reply, pack
 from workloads.locks.redlock import RELEASE_SCRIPT, Redlock
+from workloads.locks.redlock_renewing import RenewingRedlock
 
 T = TypeVar("T")
 
@@ -112,6 +115,81 @@ class KeepsItsPlace(WaitsInLine):
 
     def kept_by(self, place: str) -> str:
         return self.name
+
+
+class FreesAllThatItHolds(Redlock):
+    """`two-keys`: a release frees every key of its client."""
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        super().__init__(nodes, settings)
+        self._held: dict[str, str] = {}
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        if (lease := super().acquire(key, ttl_ms)) is not None:
+            self._held[key] = lease.value
+        return lease
+
+    def release(self, lease: Lease) -> bool:
+        self._held.pop(lease.key, None)
+        while self._held:
+            self.free(*self._held.popitem())
+        return super().release(lease)
+
+
+class KnowsOneValue(Redlock):
+    """`two-keys`: it keeps the value of the key that it acquired last, for all keys."""
+
+    _value = ""
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        if (lease := super().acquire(key, ttl_ms)) is not None:
+            self._value = lease.value
+        return lease
+
+    def release(self, lease: Lease) -> bool:
+        return super().release(replace(lease, value=self._value))
+
+
+class RenewsOneKey(RenewingRedlock):
+    """`two-keys`: its thread renews the key that was acquired last, and says of every key that it is held."""
+
+    def renewed(self, lease: Lease, ttl_ms: int) -> Lease | None:
+        newest = list(self._leases)[-1:]
+        if lease.value in newest:
+            return super().renewed(lease, ttl_ms)
+        assert lease.deadline_ns is not None
+        return replace(lease, deadline_ns=time.monotonic_ns() + ttl_ms * 1_000_000)
+
+
+class LetsOneIn(Redlock):
+    """`two-keys`: a mutex lets one user of its client in at a time, whatever the key."""
+
+    SHARED_BY_TASKS = False
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        super().__init__(nodes, settings)
+        self._mutexes: dict[str, threading.Lock] = {}
+
+    def mutex(self, key: str) -> threading.Lock:
+        return self._mutexes.setdefault("all keys", threading.Lock())
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        self.mutex(key).acquire()
+        lease = super().acquire(key, ttl_ms)
+        if lease is None:
+            self.mutex(key).release()
+        return lease
+
+    def release(self, lease: Lease) -> bool:
+        self.mutex(lease.key).release()
+        return super().release(lease)
+
+
+class LetsOneInForEachKey(LetsOneIn):
+    """As it should be."""
+
+    def mutex(self, key: str) -> threading.Lock:
+        return self._mutexes.setdefault(key, threading.Lock())
 
 
 class LeavesItsKey:

@@ -365,6 +365,7 @@ CORRECT: Final[dict[str, tuple[str, ...]]] = {
     "redlock-ng": ("--lock", "redlock-ng"),
     "extends by compare-and-SET": ("--lock", "tests.correct_locks:ExtendsBySetting"),
     "two threads": ("--lock", "redlock", "--tasks", "2", "--clients", "2"),
+    "two keys": ("--lock", "redlock", "--two-keys", "0.5"),
     "a watchdog": ("--lock", "redlock-renewing", "--renewal", "100ms"),
     "slow but right": ("--lock", "tests.correct_locks:SlowButRight"),
     "tells no time": ("--lock", "tests.correct_locks:TellsNoTime"),

@@ -5,7 +5,8 @@ client costs in a short run is its start. It opens its lock, connects, says that
 moment, and from then on works by itself: it works, records and ends by itself. A driven client does what it is told.
 
 With several tasks, each is a thread with logs, a control block, random numbers and a connection to the resource of its
-own. They share the lock object, and call it at the same time.
+own. They share the lock object, and call it at the same time. One that takes two keys at once is two users of the lock,
+each with logs of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import TextIOWrapper
 from pathlib import Path
 from random import Random
@@ -69,9 +70,10 @@ class ResourceAddress(NamedTuple):
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All that a client needs to know. `options`: what the user decides; the harness writes its whole `RunConfig`
     there, and the client reads its own part. `nodes`, `sentinels` and `resource` are the client's own links.
-    `tasks`: one, or several that share the lock. `gaps`, `beats`: where the heartbeat records when the process did not
-    run, and how late it beat. `life`: which process in its slot it is, from 1 on. `pipes`: the pipes (orders in,
-    answers out) of a driven client, which has one task."""
+    `tasks`: one, or several that share the lock; with `two_keys` each thread is two of them, which follow each other.
+    `gaps`, `beats`: where the heartbeat records when the process did not run, and how late it beat. `life`: which
+    process in its slot it is, from 1 on. `pipes`: the pipes (orders in, answers out) of a driven client, which has one
+    task."""
 
     seed: str
     options: ClientOptions
@@ -118,6 +120,8 @@ def work(spec: ClientSpec) -> None:
         stack.enter_context(heartbeat)
         for task in tasks:
             task.client.control.enter(State.READY, monotonic_ns())
+        if options.two_keys:
+            tasks = [one.paired(other) for one, other in zip(tasks[::2], tasks[1::2], strict=True)]
         if spec.pipes is not None:
             from workloads import driven_client
 
@@ -171,10 +175,14 @@ class _Task:
         steps = LockSteps(task.name, spec.options, lock, record, control, task.first_section, reopened)
         return cls(Client(spec.options, steps, resource, control, Random(f"{task.seed}:workload")))
 
+    def paired(self, other: _Task) -> _Task:
+        return _Task(replace(self.client, second=other.client))
+
     def run(self, workload: Workload) -> None:
         _await_start(self.client.control)
         workload.run(self.client)
-        self.client.control.enter(State.DONE, monotonic_ns())
+        for client in filter(None, (self.client.second, self.client)):
+            client.control.enter(State.DONE, monotonic_ns())
 
 
 def _run_all(workload: Workload, tasks: Sequence[_Task], heartbeat: Heartbeat) -> None:

@@ -197,19 +197,27 @@ class LockSteps:
         self._control.enter(State.RESTING, op.complete_ns)
         return op
 
+    def give_up(self) -> None:
+        """Stop trying: the next acquire begins another section, also one of the same key."""
+        self._wanted = None
+        self._control.count(self._record.ops, self._section)
+        self._control.enter(State.RESTING, monotonic_ns())
+
     def forget(self) -> None:
         """Leave the section without a release. Nothing is recorded: the next acquire ends the section."""
         self._lease = None
         self._inner.clear()
 
-    def reopen_if_due(self) -> None:
-        """Between two sections: go on with another lock object if this one has been used for long enough."""
+    def reopen_if_due(self, *also: LockSteps) -> None:
+        """Between two sections: go on with another lock object if this one has been used for long enough. `also`: who
+        shares it."""
         reopen_ms = self.options.reopen_ms
         if reopen_ms is None or self._reopened is None or monotonic_ns() - self._opened_ns < reopen_ms * 1e6:
             return
-        self._lock = self._reopened()
-        self._in_its_words = self._lock if isinstance(self._lock, ShowsError) else None
-        self._opened_ns = monotonic_ns()
+        lock = self._reopened()
+        for steps in (self, *also):
+            steps._lock, steps._opened_ns = lock, monotonic_ns()
+            steps._in_its_words = lock if isinstance(lock, ShowsError) else None
 
     def run(self, statement: str, values: Sequence[str]) -> str | None:
         """Run a statement in the transaction that holds the lock. Raises UsageError if the lock cannot."""

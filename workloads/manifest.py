@@ -67,6 +67,7 @@ class Manifest:
     nodes: int | None = None
     tasks: int | None = None
     cancels: bool = False
+    one_key: bool = False
     workload: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     configured: Mapping[str, str] = field(default_factory=dict)
@@ -97,6 +98,7 @@ class _Common(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     workload: str | None = None
     server: str | None = None
     nodes: int | None = None
+    one_key: bool = False
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
     configured: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -163,6 +165,7 @@ def _whole(name: str, folder: Path, raw: _Whole, languages: tuple[str, ...]) -> 
         nodes=raw.nodes,
         tasks=raw.tasks,
         cancels=raw.cancels,
+        one_key=raw.one_key,
         workload=raw.workload,
         settings=raw.settings,
         configured=raw.configured,
@@ -190,6 +193,7 @@ def _variant(name: str, folder: Path, raw: _Variant, base: Manifest | None) -> M
         nodes=raw.nodes or base.nodes,
         tasks=base.tasks,
         cancels=base.cancels,
+        one_key=raw.one_key or base.one_key,
         workload=raw.workload or base.workload,
         settings=_overlaid(base.settings, raw.settings),
         configured={**base.configured, **raw.configured},

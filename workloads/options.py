@@ -109,7 +109,8 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
     gone. `reentries`: how many more times a client acquires the lock that it holds. `loads`: what replaces `keys`,
     `hold`, `think`, `extensions` and `extend_at`, one after the other; empty: they are the load of the whole run.
     `overstay`, `forget`: what a client does wrong, and no lock is blamed for. `cancel`: of the acquires and releases,
-    the share that the user cancels if they take too long. `reopen_ms`: None: never.
+    the share that the user cancels if they take too long. `two_keys`: of the sections, the share in which a client
+    takes another key, too. `reopen_ms`: None: never.
     """
 
     workload: Annotated[
@@ -247,6 +248,17 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
             high=1,
         ),
     ] = 0
+    two_keys: Annotated[
+        float,
+        Option(
+            "--two-keys",
+            "the share of sections in which a client takes a second key while it holds the first one, in any order",
+            "load",
+            "SHARE",
+            low=0,
+            high=1,
+        ),
+    ] = 0
     reopen_ms: Annotated[
         float | None,
         Option(
@@ -272,9 +284,15 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
         return self.loads or (own,)
 
     @property
+    def users_per_client(self) -> int:
+        """Owners of the lock in one client process: its tasks, or two of each that holds two keys at once."""
+        return self.tasks * (2 if self.two_keys else 1)
+
+    @property
     def key_names(self) -> tuple[str, ...]:
         """The keys of all loads."""
-        numbers = range(1, max(load.keys for load in self.all_loads) + 1)
+        most = max(load.keys for load in self.all_loads)
+        numbers = range(1, (max(most, 2) if self.two_keys else most) + 1)
         if self.key_names_are == "numbered":
             return tuple(f"{self.key_prefix}k{number}" for number in numbers)
         names = ("k1" if n == 1 else f"k1:{n // 2}" if n % 2 == 0 else f"k1{n // 2}" for n in numbers)

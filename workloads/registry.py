@@ -140,6 +140,19 @@ def can_be_cancelled(lock: str, lock_command: str | None) -> bool:
     return manifest.cancels if manifest else hasattr(opened_by_client(lock, lock_command), "cancel_after")
 
 
+def holds_two_keys(lock: str, lock_command: str | None) -> bool:
+    """Whether one user can hold two keys at once: unless a Python class says `ONE_KEY_AT_A_TIME`, or the manifest of a
+    foreign lock `one_key`. A program that is given as a command says nothing."""
+    try:
+        manifest = manifest_of(lock, lock_command)
+    except UsageError:
+        return False
+    factory = opened_by_client(lock, lock_command)
+    return (
+        not manifest.one_key if manifest else factory is not None and not getattr(factory, "ONE_KEY_AT_A_TIME", False)
+    )
+
+
 def check_lock(lock: str, lock_command: str | None) -> None:
     """Raise UsageError if `open_lock` cannot open this lock on this machine. Starts nothing."""
     if lock_command is not None:
@@ -168,6 +181,13 @@ def check_can_be_cancelled(lock: str, lock_command: str | None) -> None:
     that may ignore it."""
     if lock_command is None and not can_be_cancelled(lock, lock_command):
         raise UsageError(f"--cancel: a call of {lock} cannot be cancelled; leave --cancel out")
+
+
+def check_holds_two_keys(lock: str, lock_command: str | None) -> None:
+    """Raise UsageError for a lock of which a user holds one key at a time. A program that is given as a command may
+    refuse the second one."""
+    if lock_command is None and not holds_two_keys(lock, lock_command):
+        raise UsageError(f"--two-keys: a user of {lock} holds one key at a time; leave --two-keys out")
 
 
 def check_lets_readers_in(lock: str, lock_command: str | None) -> None:

@@ -6,15 +6,18 @@ Jepsen's tests, which return model, client and checker together (`jepsen/tests/l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 from time import monotonic_ns, sleep
 from typing import ClassVar, Final
 
+import msgspec
+
 from fencepost.errors import UsageError
-from workloads.control import Control
+from workloads.control import NEVER_NS, Control
+from workloads.hold import Hold
 from workloads.load import LoadPhase, load_at
 from workloads.lock_steps import LockSteps
 from workloads.options import ClientOptions, Fencing
@@ -48,13 +51,22 @@ class Inside:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client as its workload sees it. `rng` draws keys, holds and pauses after quick refusals."""
+    """A client as its workload sees it. `rng` draws keys, holds and pauses after quick refusals. `second`: the user of
+    the lock that holds the other one of two keys."""
 
     options: ClientOptions
     lock: LockSteps
     resource: Resource
     control: Control
     rng: Random
+    second: Client | None = None
+
+    @property
+    def users(self) -> list[Client]:
+        """Itself and its second, in random order: neither name stands for the first key."""
+        users = [user for user in (self, self.second) if user]
+        self.rng.shuffle(users)
+        return users
 
     @property
     def process(self) -> str:
@@ -113,28 +125,59 @@ class Workload:
     def run(self, client: Client) -> None:
         """Work until `client.control.stop_ns`: choose a key, acquire its lock, work inside, release, rest. Raises
         whatever breaks the run itself: a lock command that died, a full disk."""
-        lock, control = client.lock, client.control
-        while monotonic_ns() < control.stop_ns:
+        while monotonic_ns() < client.control.stop_ns:
             load = client.load
             if not load.works(client.process):
                 rest(client, _LOOK_MS)
                 continue
-            keys = client.options.key_names[: load.keys]
-            key = keys[0] if len(keys) == 1 else client.rng.choice(keys)
-            shared = self.readers > 0 and client.rng.random() < self.readers
-            if not enter(client, key, shared=shared):
+            users = client.users
+            takes_two = len(users) == 2 and client.rng.random() < client.options.two_keys
+            if not (self._take_two(users, load) if takes_two else self._take_one(users[0], load)):
                 return
-            while True:
-                reenter(client)
-                self.inside(lock, client.resource).work(partial(stay, client, load))
-                reenter(client)
-                if not forgets(client):
-                    break
-                if not enter(client, key, shared=shared):
-                    return
-            lock.release(cancel_after_ms=cancelled_after_ms(client))
-            lock.reopen_if_due()
+            client.lock.reopen_if_due(*(user.lock for user in users))
             rest(client, load.think.draw_ms(client.rng))
+
+    def _take_one(self, client: Client, load: LoadPhase) -> bool:
+        """False: the time to stop came before the client was inside."""
+        keys = client.options.key_names[: load.keys]
+        key = keys[0] if len(keys) == 1 else client.rng.choice(keys)
+        shared = self._is_reader(client)
+        while enter(client, key, shared=shared):
+            self._use(client, load)
+            if not forgets(client):
+                client.lock.release(cancel_after_ms=cancelled_after_ms(client))
+                return True
+        return False
+
+    def _take_two(self, users: Sequence[Client], load: LoadPhase) -> bool:
+        """Two keys in random order, so that other clients take them in the opposite one. If the second one is not
+        granted in half of the time for which the first one is held, that is given back. They are released in random
+        order. False: as in `_take_one`."""
+        first, second = users
+        keys = first.rng.sample(first.options.key_names[: max(load.keys, 2)], 2)
+        if not enter(first, keys[0], shared=self._is_reader(first)):
+            return False
+        now_ns = monotonic_ns()
+        held_ns = min(first.lock.lapses_ns - now_ns, int(first.options.ttl_ms * 1e6))
+        if not enter(second, keys[1], shared=self._is_reader(second), until_ns=now_ns + held_ns // 2):
+            second.lock.give_up()
+            first.lock.release(cancel_after_ms=cancelled_after_ms(first))
+            return True
+        hold = Hold(load.hold.kind, load.hold.low_ms / 2, load.hold.high_ms / 2)
+        leaves, stays = first.rng.sample(users, 2)
+        for user, beside in ((leaves, stays.lock), (stays, None)):
+            self._use(user, msgspec.structs.replace(load, hold=hold), beside)
+            user.lock.release(cancel_after_ms=cancelled_after_ms(user))
+        return True
+
+    def _is_reader(self, client: Client) -> bool:
+        return self.readers > 0 and client.rng.random() < self.readers
+
+    def _use(self, client: Client, load: LoadPhase, beside: LockSteps | None = None) -> None:
+        """What it does in its section. `beside`: holds another key meanwhile."""
+        reenter(client)
+        self.inside(client.lock, client.resource).work(partial(stay, client, load, beside))
+        reenter(client)
 
     def final(self, resource: Resource, keys: Iterable[str]) -> Mapping[str, int]:
         """The last read: the value of each key. Raises what redis-py raises."""
@@ -145,12 +188,12 @@ class Workload:
         return f"A client that acquired it stayed inside for {options.stay_in_words} and released the lock."
 
 
-def enter(client: Client, key: str, *, shared: bool = False) -> bool:
-    """Try until the lock is granted. False: the time to stop came first."""
+def enter(client: Client, key: str, *, shared: bool = False, until_ns: int = NEVER_NS) -> bool:
+    """Try until the lock is granted. False: this time, or that to stop, came first."""
     while (op := client.lock.acquire(key, shared=shared, cancel_after_ms=cancelled_after_ms(client))).outcome != "ok":
         if op.complete_ns - op.invoke_ns < _SPIN_NS:
             sleep(client.rng.uniform(0, client.options.retry_delay_ms) / 1000)
-        if monotonic_ns() >= client.control.stop_ns:
+        if monotonic_ns() >= min(client.control.stop_ns, until_ns):
             return False
     return True
 
@@ -194,24 +237,26 @@ def rest(client: Client, for_ms: float) -> None:
         sleep(min(left_ns / 1e9, _LOOK_MS / 1e3))
 
 
-def stay(client: Client, load: LoadPhase) -> bool:
+def stay(client: Client, load: LoadPhase, beside: LockSteps | None = None) -> bool:
     """Stay in the section for as long as the work takes. Whenever enough of the lease is gone, extend it, if the client
-    may; or ask the lock now and then, and at the end, whether it is still held, if the lock renews it. False: an
-    extension was not granted, or the lock did not say yes."""
+    may; or ask the lock now and then, and at the end, whether it is still held, if the lock renews it. So it does with
+    the lease that it holds `beside`. False: an extension was not granted, or the lock did not say yes."""
+    locks = [client.lock, *([beside] if beside else [])]
     now_ns = monotonic_ns()
     until_ns = now_ns + int(load.hold.draw_ms(client.rng) * 1e6)
     if client.options.renewal_ms is not None:
-        return _stay_while_held(client, until_ns, client.options.renewal_ms)
+        return _stay_while_held(locks, until_ns, client.options.renewal_ms)
     left = load.extensions
     if overstays(client):
         until_ns, left = client.lock.lapses_ns + int(client.rng.uniform(0, client.options.ttl_ms) * 1e6), 0
     while now_ns < until_ns:
-        extend_ns = now_ns + int(max(0, client.lock.lapses_ns - now_ns) * load.extend_at)
+        lock = min(locks, key=lambda lock: lock.lapses_ns)
+        extend_ns = now_ns + int(max(0, lock.lapses_ns - now_ns) * load.extend_at)
         if not left or extend_ns >= until_ns:
             sleep((until_ns - now_ns) / 1e9)
             return True
         sleep((extend_ns - now_ns) / 1e9)
-        if client.lock.extend().outcome != "ok":
+        if lock.extend().outcome != "ok":
             return False
         left -= 1
         now_ns = monotonic_ns()
@@ -224,11 +269,11 @@ def overstays(client: Client) -> bool:
     return share > 0 and client.lock.lapses_ns <= monotonic_ns() + ttl_ns and client.rng.random() < share
 
 
-def _stay_while_held(client: Client, until_ns: int, ask_every_ms: float) -> bool:
+def _stay_while_held(locks: Sequence[LockSteps], until_ns: int, ask_every_ms: float) -> bool:
     while True:
         left_ns = max(0, until_ns - monotonic_ns())
         sleep(min(left_ns / 1e9, ask_every_ms / 1e3))
-        if client.lock.still_held().outcome != "ok":
+        if any(lock.still_held().outcome != "ok" for lock in locks):
             return False
         if monotonic_ns() >= until_ns:
             return True

@@ -171,7 +171,7 @@ def _waits(run: Recorded) -> dict[str, Ints]:
     """`Lags.waits` of all lives of each client."""
     waits: defaultdict[str, list[Ints]] = defaultdict(list)
     for lags in run.lags:
-        for task in task_names(lags.process, run.config.tasks):
+        for task in task_names(lags.process, run.config.users_per_client):
             waits[task].append(lags.waits)
     return {task: np.concatenate(rows) for task, rows in waits.items()}
 

@@ -214,7 +214,7 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
         f"no client acquired the lock within {milliseconds(given_ms)} after everything was healed"
         f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {ttl_ms:.0f} ms)"
     )
-    blame: Blame = "undecided" if run.had_no_access or len(run.config.user_names) > CROWD else "lock"
+    blame: Blame = "undecided" if run.had_no_access or run.config.rivals > CROWD else "lock"
     return (NO_RECOVERY.found(blame, text, 1, _examples(run, free_ns), run.at_ms(free_ns)),)
 
 

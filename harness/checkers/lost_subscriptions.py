@@ -143,7 +143,7 @@ def _is_kept(run: Recorded, wait: Wait, lost: Subscription) -> bool:
     if lost.sent_ns >= wait.since_ns:
         return True
     ops = run.ops
-    own = (ops["f"] == "acquire") & (ops["client"] == wait.client) & (run.config.tasks == 1)
+    own = (ops["f"] == "acquire") & (ops["client"] == wait.client) & (run.config.users_per_client == 1)
     within = (ops["complete_ns"] > lost.sent_ns) & (ops["complete_ns"] < min(lost.until_ns, wait.since_ns))
     within &= (ops["invoke_ns"] > lost.sent_ns) | (lost.until_ns >= wait.since_ns)
     return bool((own & within).any())

@@ -61,7 +61,7 @@ class _Share(NamedTuple):
 
 def check(run: Recorded) -> Answer:
     """No figures of semaphores, and of more clients than `CROWD`: the machine decides who gets in then."""
-    if not run.is_exclusive or len(run.config.user_names) > CROWD:
+    if not run.is_exclusive or run.config.rivals > CROWD:
         return Answer()
     handovers = list(_handovers(run))
     shares = sorted(_shares(handovers), key=lambda share: share.probability)

@@ -98,7 +98,7 @@ def check(run: Recorded) -> Answer:
     )
     blames: dict[Blame, list[_Gap]] = {"lock": [], "undecided": []}
     for gap in gaps:
-        blames["lock" if gap.obstacle.is_the_locks and len(run.config.user_names) <= CROWD else "undecided"].append(gap)
+        blames["lock" if gap.obstacle.is_the_locks and run.config.rivals <= CROWD else "undecided"].append(gap)
     findings = [_no_way_in(run, own, blame) for blame, own in blames.items() if own]
     if starved:
         findings.append(_starved(run, starved))
@@ -189,7 +189,7 @@ def _is_starved(run: Recorded, wait: _Wait) -> bool:
     sections = run.sections
     start = sections["start_ns"].to_numpy(np.int64)
     inside = (start > wait.since_ns) & (start < wait.until_ns) & (sections["key"] == wait.key).to_numpy(np.bool_)
-    return int(inside.sum()) >= STARVED_GRANTS * len(run.config.user_names)
+    return int(inside.sum()) >= STARVED_GRANTS * run.config.rivals
 
 
 def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
@@ -217,7 +217,7 @@ def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
 
 
 def _crowd_in_words(run: Recorded) -> str:
-    clients = len(run.config.user_names)
+    clients = run.config.rivals
     return f"; {clients} clients ran, so that slow answers or split votes may explain it" if clients > CROWD else ""
 
 

@@ -220,7 +220,7 @@ def _unseen(asked: Collection[Asked], ledger: Ledger | None) -> list[Asked]:
 
 def _unclear(run: Recorded, asked: Collection[Asked]) -> frozenset[tuple[str, str]]:
     links = {(one.request.client, one.request.node) for one in asked if one.client is None}
-    return frozenset((task, node) for client, node in links for task in task_names(client, run.config.tasks))
+    return frozenset((task, node) for client, node in links for task in task_names(client, run.config.users_per_client))
 
 
 def _proven(one: Asked) -> NodeEvent:

@@ -153,7 +153,7 @@ def _callers(run: Recorded, requests: Sequence[WireRequest]) -> Iterator[tuple[s
         at, _ = calls.at(client, sent, keys)
         for place, call in zip(own, at.tolist(), strict=True):
             if call == NO_CALL:
-                found[place] = client if run.config.tasks == 1 else None, None
+                found[place] = client if run.config.users_per_client == 1 else None, None
             else:
                 section = int(calls.section[call])
                 found[place] = str(calls.client[call]), section if section >= 0 else None

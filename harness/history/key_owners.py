@@ -71,7 +71,7 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
     known = [process_of(used.client_of[section]) if section != NO_SECTION else None for section in every["section"]]
     every = every.assign(client=every["client"].where(every["client"].notna(), pd.Series(known, dtype=object)))
     holdings, copies = _of_the_lock(run, ledger, every)
-    if run.config.tasks > 1 and not run.is_exclusive:
+    if run.config.users_per_client > 1 and not run.is_exclusive:
         # Which task asked is not on record, so it is not known whose place each of these is.
         holdings = holdings.iloc[:0]
     values = _values(run, setters, holdings, used)

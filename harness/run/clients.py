@@ -75,7 +75,7 @@ class ClientSlot:
         self._on_end = on_end
         self._life = 0
         self._process: subprocess.Popen[bytes] | None = None
-        self._tasks = task_names(name, config.tasks)
+        self._tasks = task_names(name, config.users_per_client)
         self._controls: dict[str, Control] = {}
         self._pipes: tuple[int, int] | None = None
         self._past_ops = 0

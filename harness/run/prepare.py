@@ -41,6 +41,7 @@ from workloads.kinds import find_workload
 from workloads.registry import (
     check_asks_nobody,
     check_can_be_cancelled,
+    check_holds_two_keys,
     check_lets_readers_in,
     check_lock,
     check_renews,
@@ -108,6 +109,8 @@ def check_input(config: RunConfig) -> None:
         check_renews(config.lock, config.lock_command)
     if config.cancel:
         check_can_be_cancelled(config.lock, config.lock_command)
+    if config.two_keys:
+        check_holds_two_keys(config.lock, config.lock_command)
     if find_workload(config.workload).readers:
         check_lets_readers_in(config.lock, config.lock_command)
     if find_workload(config.workload).tables is not None:

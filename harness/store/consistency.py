@@ -85,7 +85,7 @@ def _names(folder: RunFolder, run: Recorded) -> None:
             what = f"it does not say how {client}, life {life} ended, whose log is there"
             raise _damaged(folder, "client-ends.jsonl", what)
     for client, life, log in client_logs(folder.gaps):
-        if not any((task, life) in lives for task in task_names(client, run.config.tasks)):
+        if not any((task, life) in lives for task in task_names(client, run.config.users_per_client)):
             raise _damaged(folder, f"gaps/{log.name}", f"the run had no such life of {client}")
     for process, _, log in client_logs(folder.beats):
         # A client may wake up and be killed before it does anything else.

@@ -92,7 +92,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
     config = folder.read_config()
     noticed = list(folder.read_log("nemesis.jsonl", FaultEvent))
     stops, waits = outside_stops([(client, gap) for client, _, own in folder.read_gaps() for gap in own], noticed)
-    faults = hitting_tasks([*noticed, *stops], config.client_names, config.tasks)
+    faults = hitting_tasks([*noticed, *stops], config.client_names, config.users_per_client)
     timeline = folder.read_timeline()
     if timeline is None:
         first = int(ops["invoke_ns"].min()) if len(ops) else 0
@@ -124,7 +124,9 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         lock_has_process=_lock_has_process(environment),
         doubts=doubts,
         is_vouched_for=folder.schema() >= FIRST_SCHEMA,
-        kept_waiting={task: times for name, times in waits.items() for task in task_names(name, config.tasks)},
+        kept_waiting={
+            task: times for name, times in waits.items() for task in task_names(name, config.users_per_client)
+        },
     )
 
 

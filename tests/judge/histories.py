@@ -244,7 +244,7 @@ class History:
         final = self.final
         if final is None and self.final_is_last_write:
             final = {write.key: write.value for write in self.writes}
-        faults = hitting_tasks(self.faults, self.config.client_names, self.config.tasks)
+        faults = hitting_tasks(self.faults, self.config.client_names, self.config.users_per_client)
         return Recorded(
             config=self.config,
             timeline=self.timeline,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from random import Random
@@ -15,7 +15,7 @@ import pyarrow as pa
 from cluster.address import Address
 from cluster.base import RESOURCE
 from cluster.servers.redis import SERVER
-from fencepost.history import ClientEnd, Timeline, Write
+from fencepost.history import ClientEnd, Timeline, Write, task_names
 from fencepost.options import fields_of
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
@@ -100,14 +100,15 @@ class Slot(FakeClient):
 
     def __init__(self, name: str, play: Play) -> None:
         super().__init__(name, [])
-        self._play, self.life, self.alive, self._sections = play, 0, False, 0
-        self.block, self.process = Block(), Process()
+        self._play, self.life, self.alive = play, 0, False
+        self._sections = dict.fromkeys(task_names(name, play.config.users_per_client), 0)
+        self.blocks, self.process = dict[str, Block](), Process()
 
     def restart(self) -> None:
         if self.alive or self._play.clock.now_ns >= self._play.stop_ns:
             return
         self.life, self.alive, self.paused = self.life + 1, True, False
-        self.block = Block(self._play.start_ns, self._play.stop_ns)
+        self.blocks = {user: Block(self._play.start_ns, self._play.stop_ns) for user in self._sections}
         self.process = Process(stalls=True)
         self._play.clock.spawn(self._live, self.process)
 
@@ -117,36 +118,48 @@ class Slot(FakeClient):
         nodes = [NodeAddress(_HOST, play.port(self.name, node), "") for node in config.node_names]
         lock = play.kind(nodes, settings)
         play.history.acquire_limit_ms = lock.describe().get("acquire_limit_ms")
-        record = Record(play.history.ops[self.name, self.life])
-        steps = LockSteps(self.name, config, lock, record, self.block, self._sections + 1)
         resource = RedisResource(_HOST, play.port(self.name, RESOURCE), None, 2_000)
         workload = find_workload(config.workload)
         resource.warm_up(workload.scripts)
-        self.block.enter(State.READY, play.clock.monotonic_ns())
-        while self.block.start_ns == 0 or play.clock.monotonic_ns() < self.block.start_ns:
+        client: Client | None = None
+        for user, block in reversed(self.blocks.items()):
+            record = Record(play.history.ops[user, self.life])
+            steps = LockSteps(user, config, lock, record, block, self._sections[user] + 1)
+            rng = Random(f"{config.seed}:{user}.{self.life}:workload")
+            client = Client(config, steps, resource, block, rng, second=client)
+        assert client is not None
+        self._enter(State.READY)
+        while client.control.start_ns == 0 or play.clock.monotonic_ns() < client.control.start_ns:
             play.clock.sleep(0.005)
-        workload.run(Client(config, steps, resource, self.block, Random(f"{stem}:workload")))
+        workload.run(client)
         lock.close()
-        self.block.enter(State.DONE, play.clock.monotonic_ns())
+        self._enter(State.DONE)
         self.end("finished")
+
+    def _enter(self, state: State) -> None:
+        for block in self.blocks.values():
+            block.enter(state, self._play.clock.monotonic_ns())
 
     def end(self, how: str) -> None:
         """Record how this life ended."""
-        block, self.alive, self.paused = self.block, False, False
-        self._sections = max(self._sections, block.sections + (block.state is State.ACQUIRING))
-        end = ClientEnd(self.name, self.life, how, self._play.clock.now_ns, ops=len(self._ops))  # type: ignore[arg-type]
-        if how == "finished":
-            end.at_ns = block.since_ns
-        else:
-            end.under_way, end.since_ns = block.state.name.lower(), block.since_ns
-        self._play.history.ends.append(end)
-
-    @property
-    def _ops(self) -> list[Any]:
-        return self._play.history.ops[self.name, self.life]
+        self.alive, self.paused = False, False
+        history = self._play.history
+        for user, block in self.blocks.items():
+            self._sections[user] = max(self._sections[user], block.sections + (block.state is State.ACQUIRING))
+            ops = len(history.ops[user, self.life])
+            end = ClientEnd(user, self.life, how, self._play.clock.now_ns, ops=ops)  # type: ignore[arg-type]
+            if how == "finished":
+                end.at_ns = block.since_ns
+            else:
+                end.under_way, end.since_ns = block.state.name.lower(), block.since_ns
+            history.ends.append(end)
 
     def is_at(self, step: Step) -> bool:
-        return self.alive and self.block.state in STATES_OF[step]
+        return self.alive and any(block.state in STATES_OF[step] for block in self.blocks.values())
+
+    @property
+    def is_starting(self) -> bool:
+        return any(block.state is State.STARTING for block in self.blocks.values())
 
     def pause(self) -> None:
         super().pause()
@@ -256,11 +269,11 @@ class Play:
         clock, config, history = self.clock, self.config, self.history
         for slot in self.slots.values():
             slot.restart()
-        while any(slot.block.state is State.STARTING for slot in self.slots.values()):
+        while any(slot.is_starting for slot in self.slots.values()):
             clock.sleep(0.005)
         self.start_ns = clock.now_ns + 100_000_000
-        for slot in self.slots.values():
-            slot.block.start_ns = self.start_ns
+        for block in self._blocks():
+            block.start_ns = self.start_ns
         history.timeline = Timeline(start_ns=self.start_ns)
         clock.sleep(0.1)
         player = Player(self.schedule, self.world, history.faults.append, _Fibers(clock))
@@ -278,8 +291,8 @@ class Play:
         history.timeline.healed_ns = clock.now_ns
         clock.sleep(config.recovery_ms / 1e3)
         history.timeline.stop_ns = self.stop_ns = clock.now_ns
-        for slot in self.slots.values():
-            slot.block.stop_ns = self.stop_ns
+        for block in self._blocks():
+            block.stop_ns = self.stop_ns
         grace_ns = clock.now_ns + int((2 * config.ttl_ms + min(config.hold.high_ms, 60_000) + 3_000) * 1e6)
         while any(slot.alive for slot in self.slots.values()) and clock.now_ns < grace_ns:
             clock.sleep(0.005)
@@ -289,6 +302,9 @@ class Play:
         history.timeline.end_ns = clock.now_ns
         self._count_requests()
         self._read_resource()
+
+    def _blocks(self) -> Iterator[Block]:
+        return (block for slot in self.slots.values() for block in slot.blocks.values())
 
     def _count_requests(self) -> None:
         """What went over each link, before the load and in it."""
