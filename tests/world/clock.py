@@ -28,7 +28,8 @@ _STALL_NS: Final = 12_000_000
 _LONGEST_STALL_NS: Final = 45_000_000
 """A heartbeat that is later than this is on record."""
 _EPOCH_NS: Final = 1_700_000_000 * 10**9 - START_NS
-_PACKAGES: Final = ("workloads", "nemesis", "cluster", "harness.run", "tests.correct_locks", "tests.world.sockets")
+_OWN: Final = ("tests.correct_locks", "tests.careless_locks", "tests.world.sockets")
+_PACKAGES: Final = ("workloads", "nemesis", "cluster", "harness.run", *_OWN)
 
 
 class KilledError(BaseException):
