@@ -288,6 +288,11 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
         """Owners of the lock in one client process: its tasks, or two of each that holds two keys at once."""
         return self.tasks * (2 if self.two_keys else 1)
 
+    def owner_of(self, user: str) -> str:
+        """The first of the users that are one task: what one of them leaves on the nodes the other finds as its own."""
+        process, _, number = user.partition("@")
+        return f"{process}@{(int(number) - 1) // 2 * 2 + 1}" if self.two_keys and number else user
+
     @property
     def key_names(self) -> tuple[str, ...]:
         """The keys of all loads."""

@@ -103,7 +103,7 @@ def _late(run: Recorded) -> Iterator[_Late]:
 
 
 def _slack_ns(run: Recorded) -> int:
-    is_alone = not run.lock_has_process and run.config.users_per_client == 1
+    is_alone = not run.lock_has_process and run.config.tasks == 1
     return (_ALONE_MS if is_alone else SLACK_MS) * 1_000_000
 
 

@@ -223,10 +223,12 @@ class _CallsAgain:
         self._calls: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
         acquires = run.ops[(run.ops["f"] == "acquire").to_numpy(np.bool_)]
         for client, key, life, invoke_ns in rows_of(acquires, "client", "key", "life", "invoke_ns"):
-            self._calls[client, key].append((invoke_ns, life))
+            self._calls[run.config.owner_of(client), key].append((invoke_ns, life))
+        for calls in self._calls.values():
+            calls.sort()
         self._used: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
         for place, (client, life) in enumerate(rows_of(run.sections, "client", "life")):
-            self._used[client, life] |= owners.values.get(place, set())
+            self._used[run.config.owner_of(client), life] |= owners.values.get(place, set())
 
     def first(self, value: str, key: str, since_ns: int) -> int:
         """When the client of this value first called for the key from then on; never, if it did not."""

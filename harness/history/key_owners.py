@@ -112,13 +112,14 @@ class _Used:
         times: defaultdict[str, set[tuple[str, int, int]]] = defaultdict(set)
         for value, section, call in rows_of(holdings, "value", "section", "call"):
             if value and call != NO_CALL:
-                clients[value].add(str(calls.client[call]))
+                clients[value].add(run.config.owner_of(str(calls.client[call])))
                 times[value].add((str(calls.client[call]), int(calls.life[call]), int(calls.section[call])))
                 if section != NO_SECTION:
                     sections[value].add(section)
         by_script = ledger.rows["value"][ledger.rows["command"].isin(_SCRIPTS).to_numpy(bool)].dropna().unique()
         counted = {value for value in by_script if len(clients.get(value, ())) > 1 and value.lstrip("-").isdigit()}
-        return cls(sections, clients, times, frozenset(counted), run.sections["client"].astype(str).tolist())
+        client_of = [run.config.owner_of(client) for client in run.sections["client"].astype(str)]
+        return cls(sections, clients, times, frozenset(counted), client_of)
 
     def sections(self, holdings: pd.DataFrame) -> Ints:
         """For whom each of the holdings was set. What no call for a section set, or none that is known, is a section's
