@@ -177,11 +177,6 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
     ): "one more piece is listed, and cut off again",
     ("harness/store/columns.py", "Column._room", "if len(values) <= self.rows:"): "makes room for a row more",
     (
-        "harness/store/columns.py",
-        "_renumbered",
-        "return np.array([*numbers, -1], np.min_scalar_type(-max(numbers) - 2))[codes]",
-    ): "says only how many bytes a number takes",
-    (
         "harness/store/section_table.py",
         "_accepted",
         "in_order = not written.within(places[1:] <= places[:-1]).any()",

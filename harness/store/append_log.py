@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -14,8 +14,6 @@ from fencepost.files import LINE_BYTES, NOT_JSON, on_disk, open_regular
 
 _PIECE_BYTES: Final = 1 << 19
 S = TypeVar("S", bound=msgspec.Struct)
-T = TypeVar("T", bound=Sized)
-T_co = TypeVar("T_co", covariant=True)
 
 
 class AppendLog:
@@ -59,29 +57,16 @@ class AppendLog:
                 raise
 
 
-class Decoder(Protocol[T_co]):
-    """Raises as `msgspec.json.Decoder` does. `T_co`: what many lines become; it has as many rows as there are lines."""
-
-    @property
-    def decode(self) -> Callable[[bytes], object]: ...
-
-    def decode_lines(self, lines: bytes, /) -> T_co: ...
-
-
 def read_lines(path: Path, kind: type[S]) -> Iterator[Sequence[S]]:
     """The log's records in pieces. A partial line at the very end (a crash during a write) is dropped.
 
     Raises UsageError, with the line's number, for any other line that is not a record, and for a file that cannot be
     read.
     """
-    return read_lines_with(msgspec.json.Decoder(kind), path)
-
-
-def read_lines_with(decoder: Decoder[T], path: Path, piece_bytes: int = _PIECE_BYTES) -> Iterator[T]:
-    """As `read_lines`, with a decoder of one's own, and so many bytes at a time."""
+    decoder = msgspec.json.Decoder(kind)
     done = kept = 0
     with open_regular(path) as file:
-        room = bytearray(min(piece_bytes, os.fstat(file.fileno()).st_size + 1))
+        room = bytearray(min(_PIECE_BYTES, os.fstat(file.fileno()).st_size + 1))
         while count := file.readinto(memoryview(room)[kept:]):
             end = room.rfind(b"\n", kept, kept + count)
             kept += count
@@ -94,7 +79,7 @@ def read_lines_with(decoder: Decoder[T], path: Path, piece_bytes: int = _PIECE_B
             elif kept > LINE_BYTES:
                 raise UsageError(f"{path} line {done + 1} is longer than {LINE_BYTES >> 20} MB: the file is damaged")
             if kept == len(room):
-                room += bytes(piece_bytes)
+                room += bytes(_PIECE_BYTES)
     if kept:
         try:
             yield decoder.decode_lines(bytes(room[:kept]))
@@ -102,7 +87,7 @@ def read_lines_with(decoder: Decoder[T], path: Path, piece_bytes: int = _PIECE_B
             return
 
 
-def _decode(path: Path, decoder: Decoder[T], lines: bytes, done: int) -> T:
+def _decode(path: Path, decoder: msgspec.json.Decoder[S], lines: bytes, done: int) -> Sequence[S]:
     try:
         return decoder.decode_lines(lines)
     except NOT_JSON:

@@ -1,4 +1,4 @@
-"""From the pieces of a history (`harness.store.column_chunks`) to one table.
+"""From the records of a log to one table.
 
 Times are absolute nanoseconds. Integers are kept in few bits (`harness.history.groups.narrowed`), so times in 64. Where
 they may be missing they are pandas' nullable ones, never floats, which could not distinguish two nanoseconds. Names are
@@ -7,19 +7,23 @@ categoricals, numbered in the order of first appearance. A column in which every
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
 from fencepost.history import Op, Write
 from harness.history.groups import narrowed
-from harness.store.column_chunks import MISSING, Array, NameNumbers, Piece, kinds_of, piece_of
 
+Array = npt.NDArray[Any]
 NAME: Final = pa.dictionary(pa.int32(), pa.string())
+MISSING: Final = -(2**63)
+"""A missing integer, until the column is taken."""
 
 
 def column(name: str, kind: pa.DataType, *, optional: bool = False) -> pa.Field:
@@ -65,15 +69,30 @@ WRITES_SCHEMA: Final = pa.schema(
 )
 
 
+class NameNumbers(dict[str | None, int]):
+    """Numbers names from 0 in the order of their first appearance; None has the number -1."""
+
+    def __init__(self) -> None:
+        super().__init__({None: -1})
+
+    def __missing__(self, name: str) -> int:
+        self[name] = number = len(self) - 1
+        return number
+
+    @property
+    def listed(self) -> list[str]:
+        return [name for name in self if name is not None]
+
+
 class Column:
     """One column of a table, which grows in place, so that no value is in memory twice. If every value is missing, or
     False, it takes no memory."""
 
     __slots__ = ("_absent", "_filled", "_is_optional", "_kind", "_reserved", "_values", "names", "rows")
 
-    def __init__(self, field: pa.Field, names: NameNumbers | None = None, reserved: int = 0) -> None:
+    def __init__(self, field: pa.Field, reserved: int) -> None:
         """`reserved`: how many rows there are at most, if this is known. Rows that do not come take no memory."""
-        self.names = NameNumbers() if names is None else names
+        self.names = NameNumbers()
         self.rows = 0
         self._reserved, self._filled = reserved, 0
         self._values: Array | None = None
@@ -93,17 +112,23 @@ class Column:
             room[at : self.rows] = values
             self._filled = self.rows
 
-    def take(self) -> Array | None:
-        """Take the values of all rows, None if all are missing, leaving this empty."""
+    def add_each(self, values: Sequence[Any]) -> None:
+        """The values of so many rows more, as they stand in the records: names are texts, and what is missing is
+        None."""
+        nothing = False if self._kind == np.bool_ else None
+        if values.count(nothing) == len(values):
+            self.add(len(values), None)
+        elif self._kind is None:
+            self.add(len(values), np.array([self.names[value] for value in values], np.int32))
+        else:
+            self.add(len(values), np.array([self._absent if one is None else one for one in values], self._kind))
+
+    def pandas(self) -> Any:
+        """Take the values, as a column of a `DataFrame`, leaving this empty."""
         values, self._values = self._values, None
         if values is not None:
             values.resize(self.rows, refcheck=False)
             values[self._filled :] = self._absent
-        return values
-
-    def pandas(self) -> Any:
-        """Take the values, as a column of a `DataFrame`, leaving this empty."""
-        values = self.take()
         if values is None or (self._is_optional and values.max(initial=MISSING) == MISSING):
             values = np.broadcast_to(np.array(self._absent, self._kind or np.int8), self.rows)
         if self._kind is None:
@@ -135,47 +160,29 @@ def _missing(values: Array) -> Array:
     return missing
 
 
-class Columns:
-    """Collects pieces of a history (`harness.store.column_chunks`) as one table."""
-
-    def __init__(self, schema: pa.Schema, record: type[msgspec.Struct], reserved: int = 0) -> None:
-        self._kinds = kinds_of(record)
-        self.names = {field.name: NameNumbers() for field in schema if field.type == NAME}
-        self._columns = {field.name: Column(field, self.names.get(field.name), reserved) for field in schema}
-        self.rows = 0
-
-    def add(self, records: Sequence[msgspec.Struct], **known: str | int) -> None:
-        """`known`: the values of columns that the records do not have."""
-        self.add_piece(piece_of(records, self._kinds, self.names), **known)
-
-    def add_piece(self, piece: Piece, **known: str | int) -> None:
-        """A piece whose names have the numbers of `names`."""
-        if not piece.rows:
-            return
-        numbers = {name: self.names[name][one] if isinstance(one, str) else one for name, one in known.items()}
-        for name, column in self._columns.items():
-            column.add(piece.rows, numbers.get(name, piece.columns.get(name)))
-        self.rows += piece.rows
-
-    def add_all(self, others: Columns) -> None:
-        """All rows of other columns, which are empty afterwards."""
-        for name, column in self._columns.items():
-            values = others._columns[name].take()
-            if values is not None and name in self.names:
-                values = _renumbered(values, [self.names[name][one] for one in others.names[name].listed])
-            column.add(others.rows, values)
-        self.rows += others.rows
-
-    def frame(self) -> pd.DataFrame:
-        """Take all records in insertion order, leaving this empty."""
-        return pd.DataFrame({name: column.pandas() for name, column in self._columns.items()}, copy=False)
+def ops_frame(lives: Iterable[tuple[str, int, Sequence[Op]]], reserved: int = 0) -> pd.DataFrame:
+    """Operations, given as (client, life, some of its operations), as `Recorded.ops`. `reserved`: as for a `Column`."""
+    return _table(OPS_SCHEMA, reserved, ((ops, {"client": client, "life": life}) for client, life, ops in lives))
 
 
-def _renumbered(codes: Array, numbers: Sequence[int]) -> Array:
-    """`numbers`: the new ones, in the order of the old ones."""
-    if numbers == list(range(len(numbers))):
-        return codes  # as a rule: all logs have the same few names
-    return np.array([*numbers, -1], np.min_scalar_type(-max(numbers) - 1))[codes]
+def writes_frame(pieces: Iterable[Sequence[Write]], reserved: int = 0) -> pd.DataFrame:
+    """Accepted writes in the resource's order, as `Recorded.writes`."""
+    return _table(WRITES_SCHEMA, reserved, ((writes, {}) for writes in pieces))
+
+
+def _table(
+    schema: pa.Schema, reserved: int, pieces: Iterable[tuple[Sequence[msgspec.Struct], Mapping[str, str | int]]]
+) -> pd.DataFrame:
+    """A row a record. Each piece of them comes with the values of the columns that its records do not have."""
+    columns = {field.name: Column(field, reserved) for field in schema}
+    for records, known in pieces:
+        for name, column in columns.items():
+            if name in known:
+                value = known[name]
+                column.add(len(records), column.names[value] if isinstance(value, str) else value)
+            else:
+                column.add_each(list(map(attrgetter(name), records)))
+    return pd.DataFrame({name: column.pandas() for name, column in columns.items()}, copy=False)
 
 
 def widened(table: pd.DataFrame) -> pd.DataFrame:
@@ -184,18 +191,3 @@ def widened(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype(
         {name: "int64" if isinstance(kind, np.dtype) else "Int64" for name, kind in integers.items()}
     ).copy()
-
-
-def ops_frame(lives: Iterable[tuple[str, int, Sequence[Op]]]) -> pd.DataFrame:
-    """Operations, given as (client, life, some of its operations), as `Recorded.ops`."""
-    columns = Columns(OPS_SCHEMA, Op)
-    for client, life, ops in lives:
-        columns.add(ops, client=client, life=life)
-    return columns.frame()
-
-
-def writes_frame(writes: Sequence[Write]) -> pd.DataFrame:
-    """Accepted writes in the resource's order, as `Recorded.writes`."""
-    columns = Columns(WRITES_SCHEMA, Write)
-    columns.add(writes)
-    return columns.frame()

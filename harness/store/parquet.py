@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.errors import UsageError
-from harness.store.column_chunks import MISSING, Array
-from harness.store.columns import NAME, Column
+from harness.store.columns import MISSING, NAME, Array, Column
 
 WORTH_A_THREAD: Final = 1 << 18
 """Rows."""
@@ -36,7 +35,7 @@ def read_frame(path: Path, schema: pa.Schema, what: str) -> pd.DataFrame:
         missing = [name for name in schema.names if name not in there]
         if missing:
             raise UsageError(f"{path} is not {what}: it has no column {', '.join(missing)}")
-        columns = {field.name: Column(field, reserved=rows) for field in schema}
+        columns = {field.name: Column(field, rows) for field in schema}
         for name in columns.keys() - there:
             columns[name].add(rows, None)
         fields = [field for field in schema if field.name in there]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.errors import UsageError
 from fencepost.files import kind_of
-from fencepost.history import LATEST_NS, ClientEnd, FaultEvent, Timeline, Write, task_names
+from fencepost.history import LATEST_NS, ClientEnd, FaultEvent, Op, Timeline, Write, task_names
 from fencepost.memory import free_unused
 from harness.history.chunks import parts
 from harness.history.client_stalls import outside_stops
@@ -25,12 +27,10 @@ from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
 from harness.history.tasks import hitting_tasks
 from harness.history.wakeup_latency import lags
-from harness.store.append_log import read_lines_with
-from harness.store.columnar_json import PIECE_BYTES, ColumnDecoder
-from harness.store.columns import NAME, OPS_SCHEMA, WRITES_SCHEMA, Columns
+from harness.store.append_log import read_lines
+from harness.store.columns import NAME, OPS_SCHEMA, ops_frame, writes_frame
 from harness.store.consistency import check_soundness
 from harness.store.manifest import FIRST_SCHEMA, RunManifest, broke_off, check_manifest
-from harness.store.many_logs import most_rows, read_ops
 from harness.store.run_folder import RunFolder, client_logs
 from harness.store.seal import check_seal
 from harness.store.wire_folder import connections_of, link_traffic, wire_gaps, wire_record
@@ -154,14 +154,24 @@ def write_history(folder: RunFolder, ops: pd.DataFrame, is_sound: Future[None] |
             is_sound.result()
 
 
+def read_ops(logs: Sequence[tuple[str, int, Path]]) -> pd.DataFrame:
+    """The operations of these logs, given with client and life, one log after the other. Raises UsageError for one that
+    is damaged."""
+    lives = ((client, life, ops) for client, life, path in logs for ops in read_lines(path, Op))
+    return ops_frame(lives, _most_rows([path for _, _, path in logs], Op))
+
+
 def _read_writes(folder: RunFolder) -> pd.DataFrame:
     """The writes that the resource accepted; none where there is no record."""
     log = folder.path / "resource.jsonl"
-    columns = Columns(WRITES_SCHEMA, Write, most_rows([log], Write))
-    if log.exists():
-        for piece in read_lines_with(ColumnDecoder(Write, columns.names), log, PIECE_BYTES):
-            columns.add_piece(piece)
-    return columns.frame()
+    return writes_frame(read_lines(log, Write) if log.exists() else (), _most_rows([log], Write))
+
+
+def _most_rows(logs: Sequence[Path], record: type[msgspec.Struct]) -> int:
+    """At most so many records are in these logs: a line has at least the names of the fields that it must have."""
+    needed = [field.encode_name for field in msgspec.structs.fields(record) if field.required]
+    least = sum(len(f'"{name}":0,') for name in needed) + len("{}")
+    return sum(path.stat().st_size for path in logs if path.is_file()) // least
 
 
 def _read_watched(folder: RunFolder) -> Watched | None:

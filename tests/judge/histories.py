@@ -250,7 +250,7 @@ class History:
             timeline=self.timeline,
             ops=ops,
             sections=derive_sections(ops, self.ends, faults),
-            writes=writes_frame(self.writes),
+            writes=writes_frame([self.writes]),
             faults=faults,
             ends=tuple(self.ends),
             planned_faults=self.planned,

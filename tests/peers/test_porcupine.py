@@ -93,7 +93,7 @@ def recorded(made: list[Recording]) -> Recorded:
         timeline=Timeline(0, 0, 0, 0),
         ops=ops,
         sections=derive_sections(ops, ends, ()),
-        writes=writes_frame([write for one in made for write in one.writes]),
+        writes=writes_frame(one.writes for one in made),
         faults=(),
         ends=tuple(ends),
         planned_faults=0,

@@ -1,18 +1,19 @@
-"""Logs that several threads read are read as one thread reads them, and errors are the same."""
+"""Many logs become one table, and an error names the log and the line."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from fencepost.errors import UsageError
 from fencepost.history import Op
-from harness.store import many_logs
 from harness.store.append_log import AppendLog
-from harness.store.many_logs import Log, read_ops
+from harness.store.tables import read_ops
 
 MISSING = -(2**63)
+Log = tuple[str, int, Path]
 
 
 @pytest.fixture
@@ -42,24 +43,19 @@ def logs(tmp_path: Path) -> list[Log]:
     return made
 
 
-@pytest.fixture
-def by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many_logs, "WORTH_A_THREAD", 1_000)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
-
-
-def test_several_threads_read_what_one_reads(logs: list[Log], request: pytest.FixtureRequest) -> None:
-    alone = read_ops(logs)
-    request.getfixturevalue("by_threads")
+def test_the_logs_follow_each_other_with_their_names_in_order_of_appearance(logs: list[Log]) -> None:
     together = read_ops(logs)
-    assert together.equals(alone)
-    assert (together.dtypes == alone.dtypes).all()
-    for name in ("f", "key", "client", "error"):
-        assert together[name].cat.categories.tolist() == alone[name].cat.categories.tolist()
+    alone = pd.concat([read_ops([log]).astype({"f": str, "key": str}) for log in logs], ignore_index=True)
+    for name in ("f", "key", "section", "invoke_ns", "stale"):
+        assert together[name].astype(alone[name].dtype).tolist() == alone[name].tolist()
+    for name in ("f", "key", "client"):
+        assert together[name].cat.categories.tolist() == list(dict.fromkeys(together[name].astype(str)))
     assert together["deadline_ns"].isna().sum() == 4 * 300
+    assert together["error"].notna().sum() == 5 * len(range(0, 300, 7))
+    assert together["value"].tolist()[5] == -5
+    assert together["validity_ms"].tolist()[1] == 1 / 3
 
 
-@pytest.mark.usefixtures("by_threads")
 def test_a_damaged_log_is_named_whoever_reads_it(logs: list[Log]) -> None:
     lines = logs[4][2].read_bytes().splitlines(keepends=True)
     logs[4][2].write_bytes(b"".join([*lines[:10], b'{"f":"read"}\n', *lines[10:]]))
@@ -69,15 +65,6 @@ def test_a_damaged_log_is_named_whoever_reads_it(logs: list[Log]) -> None:
     logs[4][2].unlink()
     with pytest.raises(UsageError, match=r"c4\.1\.jsonl cannot be read"):
         read_ops(logs)
-
-
-def test_short_logs_are_read_by_one_thread(logs: list[Log], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
-    assert len(many_logs.shares_of(logs)) == 1
-    monkeypatch.setattr(many_logs, "WORTH_A_THREAD", 1_000)
-    shares = many_logs.shares_of(logs)
-    assert len(shares) == 3
-    assert [log for share in shares for log in share] == logs
 
 
 def test_the_number_that_stands_for_a_missing_one_is_no_number(logs: list[Log]) -> None:
