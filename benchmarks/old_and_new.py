@@ -4,7 +4,6 @@ BASE is checked out into a temporary folder, and both trees judge the same histo
 process of its own with the same interpreter:
 
 - raw logs of ten clients, five operations per section, from the bytes to the verdict;
-- a table of ten times as many sections that all overlap each other on one key;
 - 64 clients on 1,000 keys, with all key events of five nodes.
 
 Each is judged by turns, several times; the smallest figures count. Each line shows the time and the CPU time of both,
@@ -26,7 +25,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from judge import LOGGING_CLIENTS, START_NS, make_logs, make_table
+from judge import LOGGING_CLIENTS, START_NS, make_logs
 
 from fencepost.history import ClientEnd, KeyEvent, Op, Timeline, Write
 from harness.config import RunConfig
@@ -41,8 +40,7 @@ WORKER = """
 import json, os, sys, time
 from pathlib import Path
 from harness.checkers import checkers
-from harness.checkers.judge import judge_folder, judge_table
-from harness.config import RunConfig
+from harness.checkers.judge import judge_folder
 from harness.store.run_folder import RunFolder
 
 checkers()
@@ -51,10 +49,7 @@ def peak():
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmHWM"))
 
 path, imports, began, cpu = Path(sys.argv[1]), peak(), time.perf_counter(), sum(os.times()[:4])
-if path.is_dir():
-    _, verdict = judge_folder(RunFolder.open(path))
-else:
-    verdict = judge_table(path, RunConfig(seed=1, nemesis="none"))
+_, verdict = judge_folder(RunFolder.open(path))
 took = {"wall": time.perf_counter() - began, "cpu": sum(os.times()[:4]) - cpu, "bytes": peak() - imports}
 json.dump(took | {"verdict": verdict.verdict}, sys.stdout)
 """
@@ -69,8 +64,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="fencepost-old-and-new-") as temporary:
         place = Path(temporary)
         logs = make_logs(place / "logs", asked.sections, 0.01)
-        table = place / "sections.parquet"
-        make_table(table, 10 * asked.sections, 1.0)
         keys = make_keys(place / "keys", max(1, asked.sections // 50 // KEYS))
         base = place / "base"
         git("worktree", "add", "--quiet", "--detach", str(base), asked.base)
@@ -78,7 +71,6 @@ def main() -> None:
             print(f"{'':44} {'old':>17} {'new':>17} {'ratio':>11}   bytes per operation, old and new")
             operations = 5 * asked.sections
             compare(base, f"{2 * operations:,} events in raw logs", logs.path, operations, asked.rounds)
-            compare(base, f"{10 * asked.sections:,} sections, all overlapping", table, 0, asked.rounds)
             compare(base, f"{KEYS:,} keys, {CLIENTS} clients, key events", keys.path, 0, asked.rounds)
         finally:
             git("worktree", "remove", "--force", str(base))

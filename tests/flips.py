@@ -47,9 +47,7 @@ MODULES: Final = (
         for path in sorted((ROOT / room).glob("[!_]*.py"))
     ),
     "harness/scripts/expect.py",
-    "harness/store/section_table.py",
     "harness/store/columns.py",
-    "harness/store/parquet.py",
     "harness/store/wire_soundness.py",
 )
 TESTS: Final = "tests/judge"
@@ -115,16 +113,6 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "if size < 4 * (len(known) + len(wanted)) + 1024:",
     ): _SLOWER,
     (
-        "harness/history/overlap_counts.py",
-        "_Crowd.__init__",
-        "self._alone = not (~first[1:] | (reached[:-1] >= together[1:])).any()",
-    ): "where no life overlaps itself, the slower way takes nothing out",
-    (
-        "harness/history/overlap_counts.py",
-        "_earlier_of",
-        "return end if bool((until > end).all()) else np.minimum(end, until)",
-    ): _SLOWER,
-    (
         "harness/history/quorum_support.py",
         "Backing._restarted",
         "before != after and lost >= from_ns and seen < to_ns",
@@ -155,29 +143,11 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "if numbers.min(initial=0) >= 0 and (size := width_of(numbers)) < 4 * len(numbers) + 1024:",
     ): _SLOWER,
     (
-        "harness/history/interval_reach.py",
-        "last_reached",
-        "places: Places = np.arange(count, dtype=np.int32 if count <= 2**31 else np.int64)",
-    ): "no table has so many rows",
-    (
-        "harness/history/interval_reach.py",
-        "last_reached",
-        "places: Places = np.arange(count, dtype=np.int32 if count >= 2**31 else np.int64)",
-    ): "says only how many bytes a place takes",
-    (
-        "harness/history/interval_reach.py",
-        "last_reached",
-        "to_end = further & (until > _for_rows(start[ends], ends))",
-    ): _SLOWER,
-    ("harness/history/interval_reach.py", "last_reached", "if ascending(found):"): _SLOWER,
-    (
         "harness/history/overlaps.py",
         "overlapping_pairs",
         "if listed > most:",
     ): "one more piece is listed, and cut off again",
-    ("harness/store/columns.py", "Column._room", "if len(values) <= self.rows:"): "makes room for a row more",
     (
-        "harness/store/section_table.py",
         "_accepted",
         "in_order = not written.within(places[1:] <= places[:-1]).any()",
     ): "writes of one place keep the table's order, also if they are put in order once more",

@@ -13,8 +13,7 @@ from fencepost.text import bound, count, milliseconds, of_sections, plural
 from harness.explain.kinds import Example, FindingKind
 from harness.explain.meeting import met
 from harness.figures import Cell, CheckerFigures, Row, Tile, Tone
-from harness.history.overlap_counts import count_overlaps
-from harness.history.overlaps import BLAMES, OverlapBlame, overlapping_pairs
+from harness.history.overlaps import BLAMES, OverlapBlame, count_overlaps, overlapping_pairs
 from harness.history.parts_that_fail import AT_FAULT, IN_WORDS, PARTS, Part
 from harness.history.recorded import Recorded
 from harness.history.responsible_component import failing_part

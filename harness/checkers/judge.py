@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -18,13 +17,11 @@ from fencepost.errors import FencepostError, InternalError, UsageError
 from fencepost.memory import free_unused, spare_memory
 from harness.checkers import checkers, checkers_of
 from harness.checkers.lent_nodes import without_blame
-from harness.config import RunConfig
 from harness.figures import Cell
 from harness.history.recorded import Recorded
 from harness.limits import LimitOutcome, judge_limit
 from harness.promises import PROMISES, Promise
 from harness.store.run_folder import RunFolder
-from harness.store.section_table import QUESTIONS, read_table
 from harness.store.tables import load_recorded, write_history
 from harness.verdict import EXIT_CODES, Answer, Finding, Outcome, Verdict, Word, conclusion_of, outcome_of
 from workloads.kinds import find_workload
@@ -193,11 +190,6 @@ def judge_so_far(folder: RunFolder) -> tuple[Recorded, Verdict]:
     """Judge a run while it is still on, by the checkers whose findings stay whatever comes; nothing is written."""
     run = load_recorded(folder, is_over=False)
     return run, judge(run, checkers().keys() - _NEED_THE_END)
-
-
-def judge_table(path: Path, config: RunConfig) -> Verdict:
-    """Judge a table of sections (`harness.store.section_table`): the questions that such a table can answer."""
-    return judge(read_table(path, config), QUESTIONS)
 
 
 def exit_code(verdict: Verdict, *, expect_violation: bool = False) -> int:

@@ -17,8 +17,7 @@ from harness.explain.meeting import together
 from harness.explain.words import at
 from harness.figures import DATA, Cell, CheckerFigures, Part, Row, Tile
 from harness.history.groups import Bools, Groups, Ints, address, all_different, codes_in, look_up
-from harness.history.overlap_counts import overlapped_keys
-from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between
+from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between, overlapped_keys
 from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
 from harness.verdict import Blame, Finding

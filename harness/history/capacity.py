@@ -14,8 +14,7 @@ begins. A party counts once, even if its own sections overlap: the
 readers of a key count as one client. Of entries at the same time, the later one in the
 table counts the earlier one too.
 
-Counting is sorting, as in `harness.history.overlap_counts`: the windows opened up to an entry, minus the ones that
-ended before it.
+Counting is sorting: the windows opened up to an entry, minus the ones that ended before it.
 """
 
 from __future__ import annotations

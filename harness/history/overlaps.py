@@ -11,12 +11,14 @@ possible windows overlap, and **undecided** otherwise. A window that ends before
 the client entered) is empty and overlaps nothing. A possible window may have a gap, in which the client certainly had
 no lease although it got an extension later; an overlap that is all within it is a client's fault too.
 
-This module lists pairs, up to a limit. `harness.history.overlap_counts` counts all of them and lists none.
+A client is inside one section at a time, so there are no more pairs than sections times clients. They are looked at
+some at a time: counting them takes time, and no memory.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -31,9 +33,10 @@ BLAMES: Final[tuple[OverlapBlame, ...]] = ("lock", "client", "undecided")
 NO_OVERLAP: Final = -1
 
 MOST_PAIRS: Final = 5_000_000
-"""The maximum number of pairs to list. A lock that excludes no client produces quadratically many."""
+"""The maximum number of pairs to list."""
 
 _CHUNK: Final = 1_000_000
+_FIRST: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,29 @@ class Windows:
                 possible &= ~((began[side] < meet) & (until < done[side]))
         return np.where(certain, 0, np.where(possible, 2, 1)).astype(np.int8)
 
+    def until(self, blame: OverlapBlame) -> Ints:
+        """By when an overlap with this blame is over: what comes after that has another cause."""
+        match blame:
+            case "lock":
+                return np.minimum(self.end, self.certain_until)
+            case "client":
+                return self.end
+            case "undecided":
+                return np.minimum(self.end, self.possible_until)
+
+    def pairs(self) -> Iterator[tuple[Ints, Ints]]:
+        """The overlapping rows of different parties, earlier and later ones, some at a time. The rows are ordered by
+        key and start."""
+        line = TimeLine.of(self.key, self.start)
+        reach = np.searchsorted(line.starts, line.place(self.end), side="right")
+        counts = reach - np.arange(len(self)) - 1
+        for first, last in _chunks(counts):
+            span = counts[first:last]
+            left = np.repeat(np.arange(first, last), span)
+            right = left + 1 + np.arange(len(left)) - np.repeat(np.cumsum(span) - span, span)
+            other: Bools = self.party[left] != self.party[right]
+            yield left[other], right[other]
+
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
@@ -158,18 +184,11 @@ def overlapping_pairs(sections: pd.DataFrame, most: int = MOST_PAIRS) -> Pairs:
     """Overlapping pairs of sections of one key and of different parties: all of them, or `most` of them."""
     order = touching(sections)
     windows = Windows.of(sections, order)
-    line = TimeLine.of(windows.key, windows.start)
-    reach = np.searchsorted(line.starts, line.place(windows.end), side="right")
-    counts = reach - np.arange(len(order)) - 1
     found: list[tuple[Ints, Ints]] = []
     listed = 0
-    for first, last in _chunks(counts):
-        span = counts[first:last]
-        left = np.repeat(np.arange(first, last), span)
-        right = left + 1 + np.arange(len(left)) - np.repeat(np.cumsum(span) - span, span)
-        other: Bools = windows.party[left] != windows.party[right]
-        found.append((left[other], right[other]))
-        listed += int(other.sum())
+    for pairs in windows.pairs():
+        found.append(pairs)
+        listed += len(pairs[0])
         if listed >= most:
             break
     earlier = np.concatenate([pair[0] for pair in found])[:most]
@@ -177,6 +196,71 @@ def overlapping_pairs(sections: pd.DataFrame, most: int = MOST_PAIRS) -> Pairs:
     began = np.argsort(windows.start[later], kind="stable")
     earlier, later = earlier[began], later[began]
     return Pairs(order[earlier], order[later], windows.blames(earlier, later))
+
+
+@dataclass(frozen=True, slots=True)
+class PairsOfBlame:
+    """The pairs with one blame. `count`: of all of them. A pair is (earlier, later), as positions in the table of
+    sections. `first`: the pairs that started first; `longest`: the pair that lasted longest, for `longest_ns`."""
+
+    count: int
+    first: tuple[tuple[int, int], ...]
+    longest: tuple[int, int]
+    longest_ns: int
+
+
+def count_overlaps(sections: pd.DataFrame, by_key: Groups | None = None) -> dict[OverlapBlame, PairsOfBlame]:
+    """The overlapping pairs of sections of one key and of different parties. Blames without pairs are left out.
+    `by_key`: as in `touching`."""
+    rows = touching(sections, by_key)
+    windows = Windows.of(sections, rows)
+    found: dict[OverlapBlame, _Notable] = {}
+    for earlier, later in windows.pairs():
+        blames = windows.blames(earlier, later)
+        for place, blame in enumerate(BLAMES):
+            own = blames == place
+            if own.any():
+                notable = found.setdefault(blame, _Notable(windows.start, windows.until(blame)))
+                notable.add(np.stack([earlier[own], later[own]]))
+    return {blame: found[blame].pairs(rows) for blame in BLAMES if blame in found}
+
+
+@dataclass(slots=True)
+class _Notable:
+    """Counts pairs of rows, and keeps the first ones and the longest. `until`: by when an overlap is over."""
+
+    start: Ints
+    until: Ints
+    count: int = 0
+    first: Ints = field(default_factory=lambda: np.zeros((2, 0), np.int64))
+    longest: Ints = field(default_factory=lambda: np.zeros((2, 0), np.int64))
+
+    def add(self, more: Ints) -> None:
+        """Two rows: the earlier and the later sections of at least one pair."""
+        self.count += more.shape[1]
+        earlier, later = pairs = np.hstack([self.first, more])
+        self.first = pairs[:, np.lexsort((earlier, later, self.start[later]))[:_FIRST]]
+        earlier, later = pairs = np.hstack([self.longest, more])
+        by_length = np.lexsort((earlier, -self.until[earlier], later, -self._lasted(pairs)))
+        self.longest = pairs[:, by_length[:1]]
+
+    def _lasted(self, pairs: Ints) -> Ints:
+        lasted: Ints = self.until[pairs].min(axis=0) - self.start[pairs[1]]
+        return lasted
+
+    def pairs(self, rows: Ints) -> PairsOfBlame:
+        """`rows`: their positions in the table."""
+        *first, longest = ((int(a), int(b)) for a, b in rows[np.hstack([self.first, self.longest])].T)
+        return PairsOfBlame(self.count, tuple(first), longest, int(self._lasted(self.longest)[0]))
+
+
+def overlapped_keys(sections: pd.DataFrame) -> frozenset[str]:
+    """The keys for which any two sections of different parties overlapped."""
+    rows = touching(sections)
+    overlapped = np.zeros(len(rows), np.bool_)
+    for earlier, _ in Windows.of(sections, rows).pairs():
+        overlapped[earlier] = True
+    return frozenset(sections["key"].iloc[rows[overlapped]].astype(str).unique())
 
 
 def blames_between(sections: pd.DataFrame, some: Ints, others: Ints) -> npt.NDArray[np.int8]:

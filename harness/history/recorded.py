@@ -55,11 +55,6 @@ class Recorded(RunTables):
         """The rows of `writes` by key, in the resource's order within each key."""
         return Groups.of(codes_of(self.writes["key"]))
 
-    def ordered(self, sections: Groups, writes: Groups) -> Recorded:
-        """This run, with `sections_by_key` and `writes_by_key` already computed."""
-        vars(self).update(sections_by_key=sections, writes_by_key=writes)
-        return self
-
 
 def named(row: Any) -> dict[str, object]:
     """The section that a row of sections or of operations is about, as examples name it."""

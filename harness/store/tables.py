@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -157,21 +156,13 @@ def write_history(folder: RunFolder, ops: pd.DataFrame, is_sound: Future[None] |
 def read_ops(logs: Sequence[tuple[str, int, Path]]) -> pd.DataFrame:
     """The operations of these logs, given with client and life, one log after the other. Raises UsageError for one that
     is damaged."""
-    lives = ((client, life, ops) for client, life, path in logs for ops in read_lines(path, Op))
-    return ops_frame(lives, _most_rows([path for _, _, path in logs], Op))
+    return ops_frame((client, life, ops) for client, life, path in logs for ops in read_lines(path, Op))
 
 
 def _read_writes(folder: RunFolder) -> pd.DataFrame:
     """The writes that the resource accepted; none where there is no record."""
     log = folder.path / "resource.jsonl"
-    return writes_frame(read_lines(log, Write) if log.exists() else (), _most_rows([log], Write))
-
-
-def _most_rows(logs: Sequence[Path], record: type[msgspec.Struct]) -> int:
-    """At most so many records are in these logs: a line has at least the names of the fields that it must have."""
-    needed = [field.encode_name for field in msgspec.structs.fields(record) if field.required]
-    least = sum(len(f'"{name}":0,') for name in needed) + len("{}")
-    return sum(path.stat().st_size for path in logs if path.is_file()) // least
+    return writes_frame(read_lines(log, Write) if log.exists() else ())
 
 
 def _read_watched(folder: RunFolder) -> Watched | None:

@@ -13,8 +13,7 @@ from harness.checkers import exclusion, opportunities
 from harness.checkers.capacity import check
 from harness.checkers.judge import judge
 from harness.history.capacity import Crowding, count_crowding, open_with, pairs_beyond
-from harness.history.overlap_counts import count_overlaps
-from harness.history.overlaps import BLAMES, overlapping_pairs
+from harness.history.overlaps import BLAMES, count_overlaps, overlapping_pairs
 from tests.golden import Golden
 from tests.judge.histories import History
 from tests.judge.test_overlap_counts import Row, frame, tables

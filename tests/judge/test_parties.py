@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from harness.checkers import free_waits, late_requests, ownership, partial_starvation
 from harness.history.capacity import count_crowding
-from harness.history.overlap_counts import count_overlaps, overlapped_keys
-from harness.history.overlaps import overlapping_pairs
+from harness.history.overlaps import count_overlaps, overlapped_keys, overlapping_pairs
 from tests.judge.histories import History
 from tests.judge.test_exclusion import blames
 from tests.judge.test_overlap_counts import Row, frame, tables

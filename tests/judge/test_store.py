@@ -13,6 +13,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import msgspec
+import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
@@ -30,7 +32,6 @@ from harness.store.append_log import AppendLog, read_lines
 from harness.store.binding import bound
 from harness.store.columns import OPS_SCHEMA
 from harness.store.manifest import write_manifest
-from harness.store.parquet import read_frame
 from harness.store.run_folder import SCHEMA_VERSION, RunFolder
 from harness.store.tables import load_recorded, write_history
 from harness.verdict import VERDICT_SCHEMA, Finding, Verdict
@@ -71,6 +72,11 @@ def written(results: Path, history: History | None = None) -> RunFolder:
     folder.write_final({"k1": 1})
     write_manifest(folder)
     return folder
+
+
+def is_written_in(path: Path, ops: pd.DataFrame) -> bool:
+    table = pa.Table.from_pandas(ops, OPS_SCHEMA, preserve_index=False)
+    return bool(pq.read_table(path, schema=OPS_SCHEMA).to_pydict() == table.to_pydict())
 
 
 def same(one: Recorded, other: Recorded) -> bool:
@@ -375,7 +381,7 @@ def test_a_record_that_is_refused_leaves_the_history_as_it_was(tmp_path: Path) -
         assert list(folder.path.glob(".history*")) == []
     log.write_bytes(whole)
     run, _ = judge_folder(folder)
-    assert read_frame(history, OPS_SCHEMA, "a history").equals(run.ops)
+    assert is_written_in(history, run.ops)
 
 
 def test_long_logs_are_read_in_pieces_that_cut_lines_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,7 +402,7 @@ def test_names_are_distinguished_however_many_there_are(tmp_path: Path) -> None:
     assert ops["key"].tolist() == [f"k{n % 200}" for n in range(40_000)]
     assert ops["error"].astype(object).fillna("").tolist() == [f"error {n}" if n % 3 else "" for n in range(40_000)]
     write_history(folder, ops)
-    assert read_frame(folder.path / "history.parquet", OPS_SCHEMA, "a history").equals(ops)
+    assert is_written_in(folder.path / "history.parquet", ops)
 
 
 def test_a_run_whose_harness_was_killed_in_the_middle_is_read_and_judged(tmp_path: Path) -> None:

@@ -21,8 +21,7 @@ from harness.checkers import counter, exclusion, fencing
 from harness.config import RunConfig
 from harness.export import porcupine
 from harness.export.formats import Choice, Window
-from harness.history.overlap_counts import count_overlaps
-from harness.history.overlaps import BLAMES, OverlapBlame, overlapping_pairs
+from harness.history.overlaps import BLAMES, OverlapBlame, count_overlaps, overlapping_pairs
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
 from harness.store.columns import ops_frame, writes_frame
