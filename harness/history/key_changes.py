@@ -19,35 +19,39 @@ port, digest, place, did   of the request that the node names (`fencepost.histor
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from fencepost.history import KeyEvent
 from harness.history.fault_windows import FOREVER_NS
 
-COLUMNS: Final = (
-    "node",
-    "key",
-    "what",
-    "value",
-    "was",
-    "had_until_ns",
-    "since_ns",
-    "at_ns",
-    "event",
-    "of",
-    "is_seen",
-    "is_restarted",
-    "port",
-    "digest",
-    "place",
-    "did",
-)
-_NUMBERS: Final = ("had_until_ns", "since_ns", "at_ns", "event", "of", "port", "digest", "place")
-_FLAGS: Final = ("is_seen", "is_restarted")
+
+@dataclass(slots=True)
+class _Change:
+    """A row, with the columns in their order."""
+
+    node: str
+    key: str
+    what: str
+    value: str | None
+    was: str | None
+    had_until_ns: int
+    since_ns: int
+    at_ns: int
+    event: int
+    of: int
+    is_seen: bool
+    is_restarted: bool = False
+    port: int = -1
+    digest: int = -1
+    place: int = -1
+    did: str | None = None
+
+
+_COLUMNS: Final = {column.name: column.type for column in fields(_Change)}
 _NAMES: Final = ("node", "key", "what")
 
 
@@ -67,13 +71,13 @@ class _Node:
     blind_ns: int = 0
     is_known: bool = False
     """Whether it has been watched before."""
-    unseen: list[int] = field(default_factory=list)
-    """The rows of what was found when the node was seen again, until the run of its server is known."""
+    unseen: list[_Change] = field(default_factory=list)
+    """What was found when the node was seen again, until the run of its server is known."""
 
 
 def derive_changes(events: Iterable[KeyEvent]) -> pd.DataFrame:
     """The changes, in the order of the events."""
-    rows: list[list[Any]] = []
+    rows: list[_Change] = []
     nodes: dict[str, _Node] = {}
     for place, event in enumerate(events):
         node = nodes.get(event.node)
@@ -90,13 +94,12 @@ def derive_changes(events: Iterable[KeyEvent]) -> pd.DataFrame:
             _find(rows, node, event, place)
         else:
             _change(rows, node, event, place)
-    frame = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
-    return frame.astype(
-        {**dict.fromkeys(_NUMBERS, np.int64), **dict.fromkeys(_FLAGS, bool), **dict.fromkeys(_NAMES, "category")}
-    )
+    frame = pd.DataFrame(map(attrgetter(*_COLUMNS), rows), columns=list(_COLUMNS), dtype=object)
+    kinds = {name: {"int": "int64", "bool": "bool"}.get(str(kind)) for name, kind in _COLUMNS.items()}
+    return frame.astype({name: kind for name, kind in kinds.items() if kind} | dict.fromkeys(_NAMES, "category"))
 
 
-def _change(rows: list[list[Any]], node: _Node, event: KeyEvent, place: int) -> None:
+def _change(rows: list[_Change], node: _Node, event: KeyEvent, place: int) -> None:
     key, value, kind = event.key, event.value, event.event
     held = node.held.get(key)
     since_ns = event.at_ns if event.since_ns is None else event.since_ns
@@ -118,55 +121,43 @@ def _change(rows: list[list[Any]], node: _Node, event: KeyEvent, place: int) -> 
         node.held.pop(key, None)
         what, value = kind, None if held is None else held.value
     was, until_ns = (None, FOREVER_NS) if held is None else (held.value, held.expires_ns)
-    asked = _NOT_ASKED if event.port is None else (event.port, event.digest, event.place, event.command)
-    rows.append([event.node, key, what, value, was, until_ns, since_ns, event.at_ns, place, of, True, False, *asked])
-
-
-_NOT_ASKED: Final = (-1, -1, -1, None)
+    request: dict[str, Any] = {}
+    if event.port is not None:
+        request = {"port": event.port, "digest": event.digest, "place": event.place, "did": event.command}
+    times = (since_ns, event.at_ns)
+    rows.append(_Change(event.node, key, what, value, was, until_ns, *times, place, of, is_seen=True, **request))
 
 
 def _expiry(event: KeyEvent) -> int:
     return FOREVER_NS if event.ttl_ms is None else min(FOREVER_NS, event.at_ns + event.ttl_ms * 1_000_000)
 
 
-def _find(rows: list[list[Any]], node: _Node, event: KeyEvent, place: int) -> None:
+def _find(rows: list[_Change], node: _Node, event: KeyEvent, place: int) -> None:
     """The key was there when the node was seen again."""
     before = node.before.pop(event.key, None)
     if not node.is_known or (before is not None and event.value in (before.value, None)):
         node.held[event.key] = before or _Holding(-1, event.value, _expiry(event))
         return
     node.held[event.key] = _Holding(len(rows), event.value, _expiry(event))
-    node.unseen.append(len(rows))
     what, of = ("set", -1) if before is None else ("overwritten", before.row)
     times = (node.blind_ns, event.at_ns)
-    row = [event.node, event.key, what, event.value, None, FOREVER_NS, *times, place, of, False, False]
-    rows.append([*row, *_NOT_ASKED])
+    found = _Change(event.node, event.key, what, event.value, None, FOREVER_NS, *times, place, of, is_seen=False)
+    node.unseen.append(found)
+    rows.append(found)
 
 
-def _resume(rows: list[list[Any]], node: _Node, event: KeyEvent) -> None:
+def _resume(rows: list[_Change], node: _Node, event: KeyEvent) -> None:
     """The node is watched again: what is not there any more was lost."""
     for key, held in node.before.items():
         if key not in node.held:
+            was, times = held.value, (held.expires_ns, node.blind_ns, event.at_ns)
+            lost = _Change(event.node, key, "lost", was, was, *times, -1, held.row, is_seen=False)
             if held.expires_ns >= event.at_ns:
-                node.unseen.append(len(rows))
-            times = (node.blind_ns, event.at_ns)
-            lost = [
-                event.node,
-                key,
-                "lost",
-                held.value,
-                held.value,
-                held.expires_ns,
-                *times,
-                -1,
-                held.row,
-                False,
-                False,
-            ]
-            rows.append([*lost, *_NOT_ASKED])
+                node.unseen.append(lost)
+            rows.append(lost)
     if node.is_known and event.value != node.run:
-        for row in node.unseen:
-            rows[row][COLUMNS.index("is_restarted")] = True
+        for change in node.unseen:
+            change.is_restarted = True
     node.before.clear()
     node.unseen.clear()
     node.run, node.is_known = event.value, True

@@ -27,7 +27,8 @@ For a holding that was lost, `to_max_ns` is the start of the node's next watch w
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Final
 
 import pandas as pd
@@ -35,36 +36,6 @@ import pandas as pd
 from fencepost.history import KeyEvent
 from harness.history.fault_windows import FOREVER_NS
 
-_HOLDING: Final = (
-    "node",
-    "key",
-    "value",
-    "from_min_ns",
-    "from_max_ns",
-    "to_min_ns",
-    "to_max_ns",
-    "began",
-    "ended",
-    "expires_ns",
-    "run",
-    "is_hash",
-    "renewals",
-    "expires_max_ns",
-    "before_renewals",
-    "ttls_ms",
-    "event",
-    "renewed_by",
-)
-_NUMBERS: Final = (
-    "from_min_ns",
-    "from_max_ns",
-    "to_min_ns",
-    "to_max_ns",
-    "expires_ns",
-    "run",
-    "expires_max_ns",
-    "event",
-)
 _WATCH_WINDOW: Final = ("node", "from_ns", "to_ns", "run")
 
 
@@ -77,34 +48,58 @@ class Watched:
 
 
 @dataclass(slots=True)
-class _HoldingRow:
-    row: list[Any]
+class _Holding:
+    """A row, with the columns in their order."""
+
+    node: str
+    key: str
+    value: str | None
+    from_min_ns: int
+    from_max_ns: int
+    began: str
+    is_hash: bool
+    expires_max_ns: int
     expires_ns: int
+    run: int
+    event: int
+    ttls_ms: tuple[int | None, ...]
+    to_min_ns: int = 0
+    to_max_ns: int = 0
+    ended: str = ""
+    renewals: tuple[int, ...] = ()
+    before_renewals: tuple[tuple[int, int], ...] = ()
+    renewed_by: tuple[int, ...] = ()
 
     def renew(self, event: KeyEvent, since_ns: int, place: int) -> None:
         """Its time to live was set anew, and nothing else: a value that is read now is what the key held all along."""
-        if self.row[2] is None:
-            self.row[2] = event.value
-        self.row[14] = (*self.row[14], (since_ns, self.row[13]))
-        self.expires_ns, self.row[13] = _expiry(event), _latest_expiry(event)
-        self.row[12] = (*self.row[12], event.at_ns)
-        self.row[15] = (*self.row[15], event.ttl_ms)
-        self.row[17] = (*self.row[17], place)
+        if self.value is None:
+            self.value = event.value
+        self.before_renewals += ((since_ns, self.expires_max_ns),)
+        self.expires_ns, self.expires_max_ns = _expiry(event), _latest_expiry(event)
+        self.renewals += (event.at_ns,)
+        self.ttls_ms += (event.ttl_ms,)
+        self.renewed_by += (place,)
+
+    def end(self, how: str, since_ns: int, at_ns: int) -> None:
+        self.to_min_ns, self.to_max_ns, self.ended = max(since_ns, self.from_min_ns), at_ns, how
+
+
+_COLUMNS: Final = {column.name: column.type for column in fields(_Holding)}
 
 
 @dataclass(slots=True)
 class _NodeHoldings:
-    held: dict[str, _HoldingRow] = field(default_factory=dict)
-    lost: list[list[Any]] = field(default_factory=list)
-    """The rows of the holdings that were lost, until the node is watched again."""
+    held: dict[str, _Holding] = field(default_factory=dict)
+    lost: list[_Holding] = field(default_factory=list)
+    """The holdings that were lost, until the node is watched again."""
     blind_ns: int = 0
     watch_window: list[Any] | None = None
     proven_ns: int = 0
     """The log has everything that happened on the node before this."""
     runs: dict[str | None, int] = field(default_factory=dict)
     run: int = -1
-    runless: list[list[Any]] = field(default_factory=list)
-    """Rows that began before the run of the server was known."""
+    runless: list[_Holding] = field(default_factory=list)
+    """Those that began before the run of the server was known."""
 
 
 def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -112,7 +107,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
 
     A log without an end, whose witness was killed, counts until what its last event proves (`since_ns`) and not until
     that event was received (`at_ns`): what the node did in between may have been received and not been written."""
-    rows: list[list[Any]] = []
+    holdings: list[_Holding] = []
     watch_windows: list[list[Any]] = []
     nodes: dict[str, _NodeHoldings] = {}
     for place, event in enumerate(events):
@@ -125,40 +120,38 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
             case "set" if _is_same(node.held.get(event.key), event):
                 node.held[event.key].renew(event, since_ns, place)
             case "set" | "seen":
-                before = node.held.pop(event.key, None)
-                if before is not None:
-                    _end(before, "set unread" if event.value is None else "overwritten", since_ns, at_ns)
-                first_ns = since_ns if event.event == "set" else node.blind_ns
-                times = (first_ns, at_ns, 0, 0)
-                row: list[Any] = [
-                    event.node,
-                    event.key,
-                    event.value,
-                    *times,
-                    event.event,
-                    "",
-                    0,
-                    node.run,
-                    event.is_hash,
-                ]
-                row += [(), _latest_expiry(event), (), (event.ttl_ms,), place, ()]
-                rows.append(row)
+                if (before := node.held.get(event.key)) is not None:
+                    before.end("set unread" if event.value is None else "overwritten", since_ns, at_ns)
+                new = node.held[event.key] = _Holding(
+                    node=event.node,
+                    key=event.key,
+                    value=event.value,
+                    from_min_ns=since_ns if event.event == "set" else node.blind_ns,
+                    from_max_ns=at_ns,
+                    began=event.event,
+                    is_hash=event.is_hash,
+                    expires_max_ns=_latest_expiry(event),
+                    expires_ns=_expiry(event),
+                    run=node.run,
+                    event=place,
+                    ttls_ms=(event.ttl_ms,),
+                )
+                holdings.append(new)
                 if node.watch_window is None:
-                    node.runless.append(row)
-                node.held[event.key] = _HoldingRow(row, _expiry(event))
+                    node.runless.append(new)
             case "prolonged":
                 if (holding := node.held.get(event.key)) is not None:
                     holding.renew(event, since_ns, place)
             case "deleted" | "expired" | "evicted":
                 if (holding := node.held.pop(event.key, None)) is not None:
-                    _end(holding, event.event, since_ns, at_ns)
+                    holding.end(event.event, since_ns, at_ns)
             case "watching":
-                for row in node.lost:
-                    row[6] = at_ns
+                for lost in node.lost:
+                    lost.to_max_ns = at_ns
                 node.lost.clear()
                 node.run = node.runs.setdefault(event.value, len(node.runs))
-                for row in node.runless:
-                    row[10] = node.run
+                for one in node.runless:
+                    one.run = node.run
                 node.runless.clear()
                 node.watch_window = [event.node, at_ns, 0, node.run]
             case "blind":
@@ -167,18 +160,19 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
     for node in nodes.values():
         _stop_watching(node, node.proven_ns, watch_windows)
     # As objects first: otherwise pandas would convert the values to text, and missing ones to NaN.
-    holdings = pd.DataFrame(rows, columns=list(_HOLDING), dtype=object).astype(dict.fromkeys(_NUMBERS, "int64"))
-    holdings = holdings.astype({"node": "category", "key": "category", "is_hash": "bool"})
+    frame = pd.DataFrame(map(attrgetter(*_COLUMNS), holdings), columns=list(_COLUMNS), dtype=object)
+    frame = frame.astype({name: "int64" for name, kind in _COLUMNS.items() if kind == "int"})
+    frame = frame.astype({"node": "category", "key": "category", "is_hash": "bool"})
     shown = pd.DataFrame(watch_windows, columns=list(_WATCH_WINDOW)).astype(
         {"from_ns": "int64", "to_ns": "int64", "run": "int64"}
     )
-    return holdings, shown.astype({"node": "category"})
+    return frame, shown.astype({"node": "category"})
 
 
-def _is_same(holding: _HoldingRow | None, event: KeyEvent) -> bool:
+def _is_same(holding: _Holding | None, event: KeyEvent) -> bool:
     """Whether a SET wrote the value that was there: some locks extend so, and the key never belonged to another
     client."""
-    return holding is not None and event.value is not None and holding.row[2] == event.value
+    return holding is not None and event.value is not None and holding.value == event.value
 
 
 def _expiry(event: KeyEvent) -> int:
@@ -191,15 +185,10 @@ def _latest_expiry(event: KeyEvent) -> int:
     return min(FOREVER_NS, event.read_ns + (event.ttl_ms + 1) * 1_000_000)
 
 
-def _end(holding: _HoldingRow, how: str, since_ns: int, at_ns: int) -> None:
-    row = holding.row
-    row[5], row[6], row[8], row[9] = max(since_ns, row[3]), at_ns, how, holding.expires_ns
-
-
 def _stop_watching(node: _NodeHoldings, at_ns: int, watch_windows: list[list[Any]]) -> None:
     for holding in node.held.values():
-        _end(holding, "lost", at_ns, FOREVER_NS)
-        node.lost.append(holding.row)
+        holding.end("lost", at_ns, FOREVER_NS)
+        node.lost.append(holding)
     node.held.clear()
     if node.watch_window is not None:
         node.watch_window[2] = max(at_ns, node.watch_window[1])
