@@ -91,7 +91,7 @@ def check(run: Recorded) -> Answer:
         f"nodes, by up to {milliseconds(longest.excess_ns / 1e6)}"
     )
     examples = tuple(_example(run, run.backing, one) for one in shown(short, longest))
-    at_ms = run.at_ms(min(one.lease.told_ns for one in short))
+    at_ms = run.at_ms(min(_untrue_from_ns(run, one) for one in short))
     return Answer(figures, (OUTLASTS_KEYS.found("lock", text, len(short), examples, at_ms),))
 
 
@@ -177,25 +177,34 @@ def _worst_of_each(short: Iterable[_Known]) -> Iterator[_Known]:
 
 
 def _example(run: Recorded, backing: Backing, short: _Known) -> dict[str, object]:
-    lease = short.lease
+    lease, held_ns = short.lease, _vouched_ns(run, short)
     anew = backing.set_anew(lease.section, lease.asked_ns, lease.keys_by_ns)
     return {
         **named(run.sections.iloc[lease.section]),
-        "at_ms": run.at_ms(lease.told_ns),
+        "at_ms": run.at_ms(_untrue_from_ns(run, short)),
         "lease_until_ms": run.at_ms(lease.until_ns),
         "keys_until_ms": run.at_ms(short.keys_ns),
         **({"place_in": short.key} if short.key else {}),
-        **({"prolonged_on": tuple(anew)} if lease.is_extension else _vouched(run, lease)),
+        **({"prolonged_on": tuple(anew)} if lease.is_extension else {}),
+        **({} if held_ns is None else {"held_ms": run.at_ms(held_ns)}),
     }
 
 
-def _vouched(run: Recorded, lease: _Lease) -> dict[str, object]:
+def _untrue_from_ns(run: Recorded, short: _Known) -> int:
+    """When the lock told a lease that is too long; or when the keys of one that it goes on vouching for had expired."""
+    return short.lease.told_ns if _vouched_ns(run, short) is None else short.keys_ns
+
+
+def _vouched_ns(run: Recorded, short: _Known) -> int | None:
     """When the lock said last that a lease is still held that its own renewals were to prolong."""
+    lease = short.lease
+    if lease.is_extension:
+        return None
     section, ops = run.sections.iloc[lease.section], run.ops
     own = (ops["f"] == "held") & (ops["outcome"] == "ok") & (ops["section"] == section.section)
-    own &= (ops["client"] == section.client) & (ops["complete_ns"] <= lease.until_ns)
+    own &= (ops["client"] == section.client) & (ops["invoke_ns"] <= lease.until_ns)
     asked_ns = ops["invoke_ns"][own.to_numpy(bool)]
-    return {} if asked_ns.empty else {"held_ms": run.at_ms(asked_ns.max())}
+    return None if asked_ns.empty else int(asked_ns.max())
 
 
 def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:

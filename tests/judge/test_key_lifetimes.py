@@ -315,6 +315,13 @@ def test_a_lock_that_vouched_for_a_lease_that_no_renewal_prolonged(outcome: str,
     assert told.explanations[0].cause == cause
 
 
+def test_the_last_answer_that_vouched_for_it_is_told_and_it_was_untrue_from_the_end_of_the_keys_on() -> None:
+    history = kept(60, 60, 60, end=110, lease=100).op("c1", "held", "ok", 1, 40, 41).op("c1", "held", "ok", 1, 100, 103)
+    finding = only(history)
+    assert (finding.examples[0]["held_ms"], finding.examples[0]["at_ms"]) == (100, finding.at_ms)
+    assert finding.at_ms == finding.examples[0]["keys_until_ms"] < 100
+
+
 def test_an_extension_that_was_asked_for_as_the_one_before_was_told_is_not_surely_a_later_one() -> None:
     assert short(extended(ALL[0], again=65)) == []
 
