@@ -31,6 +31,9 @@ it said and heard nothing for half a lease, or half a second if that is longer, 
 The lock is to blame if this happened `LEAST_OVERSLEPT` times. A lock that keeps anything else of the key on its nodes
 may have told it of another client's turn, so nothing is said of that one.
 
+So it is of a client that was blocked on a list (BLPOP, say) when a request pushed onto that list and deleted it at
+once: that wakes no client (`harness.history.lost_pushes`).
+
 How long a lock lets an acquire take does not matter. This costs time and no safety, so it breaks only `liveness`.
 """
 
@@ -50,6 +53,7 @@ from harness.checkers.acquire_timeouts import stood_still_ns
 from harness.checkers.starvation import least_gap_ms
 from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.requests import client_of, how_sent
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.dead_entries import Entry, dead_entries
@@ -58,6 +62,7 @@ from harness.history.free_times import free_times, names_of
 from harness.history.groups import Ints
 from harness.history.ledger import ENDINGS, Change, Ledger
 from harness.history.link_activity import BLOCKING, Activity, Links
+from harness.history.lost_pushes import BLOCKS, LostPushes
 from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded
 from harness.history.subscriptions import LISTEN, OF_THE_NODE, Message, Subscriptions
@@ -93,7 +98,8 @@ class _Vain(NamedTuple):
     """A time in which a client waited beside a free lock. `answers`: how many of its requests were answered then; 0 if
     it sent none. `freed`: the change that freed the key last, if it is on record. `entry`: for which no client came,
     and which was there all the time. `silent_ns`: for how long the client had said and heard nothing in all, if that
-    is why it has waited in vain. `told_ns`: when a message of the release had reached it, if that is why."""
+    is why it has waited in vain. `told_ns`: when a message of the release had reached it, if that is why; or `push`,
+    which deleted the list on which it was blocked, and onto which it had pushed."""
 
     wait: Wait
     since_ns: int
@@ -103,6 +109,7 @@ class _Vain(NamedTuple):
     entry: Entry | None = None
     silent_ns: int = 0
     told_ns: int = 0
+    push: Change | None = None
 
     @property
     def length_ns(self) -> int:
@@ -135,25 +142,41 @@ def _vain(run: Recorded, ledger: Ledger, links: Links) -> list[_Vain]:
     waits = [wait for wait in every if wait.until_ns - wait.since_ns >= patience]
     names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in every)}
     dead, releases = dead_entries(run, ledger), _Releases.of(ledger, links, names)
+    pushes = LostPushes.of(ledger)
     vain, overslept, ignored = list[_Vain](), list[_Vain](), list[_Vain]()
     for wait in every:
         client, lasted_ns = links.of(wait.client), wait.until_ns - wait.since_ns
         least_ns = asleep_ns if lasted_ns >= asleep_ns else lasted_ns + 1
         asleep = list(silences(run, wait, client, wait.since_ns, wait.until_ns, least_ns, LISTEN))
-        told = releases.heard(run, wait, client)
+        told: list[_Sleep] = [(*slept, None) for slept in releases.heard(run, wait, client)]
+        told = told or list(_unwoken(run, wait, client, pushes))
         if lasted_ns < patience and not asleep and not told:
             continue
         calm = calm_times(run, wait, names[wait.key], waits)
         found = [one for since, until in calm for one in _in_vain(run, wait, links, since, until, dead[wait.key])]
         slept = [] if found else list(_overslept(run, wait, calm, asleep))
         on = [] if found or slept or not told else calm_times(run, wait, names[wait.key], every)
-        slept_on = [one for since, until in told for one in _slept_on(run, wait, on, since, until)]
+        slept_on = [
+            one if row is None else one._replace(told_ns=0, push=ledger.change(row))
+            for since, until, row in told
+            for one in _slept_on(run, wait, on, since, until)
+        ]
         if some := found or slept or slept_on:
             longest = max(some, key=lambda one: one.length_ns)
             longest = longest._replace(freed=last_freed(ledger, names[wait.key], longest.since_ns))
             (vain if found else overslept if slept else ignored).append(longest)
     often = [some for some in (overslept, ignored) if len(some) >= LEAST_OVERSLEPT]
     return [*vain, *(one for some in often for one in some)]
+
+
+_Sleep = tuple[int, int, int | None]
+"""From when, until when; and the row of a push that woke no client."""
+
+
+def _unwoken(run: Recorded, wait: Wait, client: Activity, pushes: LostPushes) -> Iterator[_Sleep]:
+    if pushes.of_list:
+        for began, done in silences(run, wait, client, wait.since_ns, wait.until_ns, short_ns(run), BLOCKS):
+            yield from ((at_ns, done, row) for at_ns, row in pushes.missed(client, began, done))
 
 
 @dataclass(frozen=True)
@@ -315,12 +338,15 @@ def _example(run: Recorded, one: _Vain) -> dict[str, object]:
         "waited_since_ms": run.at_ms(one.wait.since_ns),
         "answers": one.answers,
     }
-    if not one.answers and not one.told_ns:
+    if not one.answers and not one.told_ns and one.push is None:
         example |= _listened(run, one)
     if one.silent_ns:
         example["silent_ms"] = one.silent_ns / 1e6
     if one.told_ns:
         example["told_ms"] = run.at_ms(one.told_ns)
+    if one.push is not None:
+        example |= {"list": str(one.push["key"]), "pushed_ms": run.at_ms(one.push["at_ns"])}
+        example |= {"pushed_by": client_of(one.push), "push": how_sent(run, one.push)}
     if one.entry is not None:
         example["entry"] = _entry(run, one.entry, one.since_ns)
     if one.freed is None:
@@ -379,6 +405,13 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if "told_ms" in example:
         at_ms = float(example["told_ms"])
         did = f"sent and received nothing, although a message of the release had reached it at {at_ms:+,.1f} ms"
+    if "list" in example:
+        where, by, push = (printable(str(example[name])) for name in ("list", "pushed_by", "push"))
+        did = (
+            f"stayed blocked on {where}: {by} had pushed onto it and deleted it with one request, so it woke no client"
+        )
+        did += f" ({push})"
+        cause = "not notified"
     if "silent_ms" in example:
         did += f"; it had been silent for {lasting(float(example['silent_ms']) * 1e6)}"
     if (entry := example.get("entry")) is not None:

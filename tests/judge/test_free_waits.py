@@ -619,6 +619,39 @@ def told(
     return history
 
 
+def pushed(*, times: int = 3, sleeps: float = 700, blocks: str = "BRPOP wake 2") -> History:
+    """c3's release pushes onto the list on which c2 is blocked, and deletes it."""
+    history = freed()
+    for number in range(1, times + 1):
+        at = 3_000 * number
+        history.op("c2", "acquire", "fail", number, at + 1, at + 1_010 + sleeps)
+        history.request("c3", "n1", "SET k1 c NX PX 9000", at, at + 0.5).seen("n1", "set", at, "c", ttl=9000)
+        history.request("c2", "n1", "SET k1 b NX PX 400", at + 2, at + 3, reply="null", did=False)
+        history.request("c2", "n1", blocks, at + 4, at + 1_000 + sleeps, reply="null", did=False, connection=777)
+        for event, key, did in (("deleted", "k1", "DEL"), ("set", "wake", "LPUSH"), ("deleted", "wake", "DEL")):
+            history.seen("n1", event, at + 1_000, key=key)
+            if key == "k1":
+                history.request("c3", "n1", "EVAL free 2 k1 wake", at + 999.5, at + 1_000.5)
+            history.by(history.key_events[-1], len(history.requests) - 1)
+            history.key_events[-1].command = did
+    return history
+
+
+def test_a_push_onto_a_list_that_is_deleted_at_once_wakes_no_client() -> None:
+    history = pushed()
+    finding = only(history)
+    assert (finding.kind, finding.blame, finding.count) == ("waits-for-free-lock", "lock", 3)
+    (one,) = explain(history.recorded(), Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert one.explanations[0].cause == "not notified"
+    assert "c3 had pushed onto it and deleted it with one request" in one.explanations[0].sentence
+
+
+@pytest.mark.parametrize("how", [{"times": 2}, {"sleeps": 400}, {"blocks": "BRPOP another 2"}], ids=str)
+def test_no_push_was_lost_if(how: Any) -> None:
+    """It happened twice; the client looked again soon; it was blocked on another list."""
+    assert longest(pushed(**how)) is None
+
+
 def test_a_client_that_was_told_of_the_release_and_sleeps_on(golden: Golden) -> None:
     history = told()
     finding = only(history)
