@@ -192,6 +192,23 @@ class LetsOneInForEachKey(LetsOneIn):
         return self._mutexes.setdefault(key, threading.Lock())
 
 
+class TakesSilenceForLoss(Redlock):
+    """`lost-reply:at=extending`: without an answer to an extension it gives the key up, and never releases it."""
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        super().__init__(nodes, settings)
+        self._lost: set[str] = set()
+
+    def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
+        if (extended := super().extend(lease, ttl_ms)) is None:
+            self._lost.add(lease.value)
+            raise TimeoutError("the extension was not answered")
+        return extended
+
+    def release(self, lease: Lease) -> bool:
+        return lease.value not in self._lost and super().release(lease)
+
+
 class LeavesItsKey:
     """`cancel`: a lock for asyncio that sets its key and its time to live one after the other. A task that is cancelled
     in between leaves a key that never expires."""

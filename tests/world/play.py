@@ -118,15 +118,18 @@ class Slot(FakeClient):
         nodes = [NodeAddress(_HOST, play.port(self.name, node), "") for node in config.node_names]
         lock = play.kind(nodes, settings)
         play.history.acquire_limit_ms = lock.describe().get("acquire_limit_ms")
+        records = {user: Record(play.history.ops[user, self.life]) for user in self.blocks}
+        steps = [
+            LockSteps(user, config, lock, records[user], block, self._sections[user] + 1)
+            for user, block in self.blocks.items()
+        ]
         resource = RedisResource(_HOST, play.port(self.name, RESOURCE), None, 2_000)
         workload = find_workload(config.workload)
         resource.warm_up(workload.scripts)
         client: Client | None = None
-        for user, block in reversed(self.blocks.items()):
-            record = Record(play.history.ops[user, self.life])
-            steps = LockSteps(user, config, lock, record, block, self._sections[user] + 1)
-            rng = Random(f"{config.seed}:{user}.{self.life}:workload")
-            client = Client(config, steps, resource, block, rng, second=client)
+        for each in reversed(steps):
+            rng = Random(f"{config.seed}:{each.client}.{self.life}:workload")
+            client = Client(config, each, resource, self.blocks[each.client], rng, second=client)
         assert client is not None
         self._enter(State.READY)
         while client.control.start_ns == 0 or play.clock.monotonic_ns() < client.control.start_ns:
