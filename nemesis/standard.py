@@ -87,6 +87,7 @@ LANES: Final[Mapping[str, Deck]] = {
             "errors:duration=0.7ttl,targets=majority",
             "lost-reply:at=acquiring,nodes=all",
             "lost-reply:at=releasing,nodes=all",
+            "lost-reply:at=extending,nodes=all",
         ),
         STORM,
         early=2,

@@ -12,6 +12,7 @@ from fencepost.errors import UsageError
 from harness.config import HABITS, RunConfig
 from harness.habits import with_habits
 from harness.options import parse_run, replay_command
+from workloads.registry import check_holds_two_keys
 
 LONG = ["--duration", "60s"]
 
@@ -131,6 +132,7 @@ EVERY = "+".join(HABITS)
         ("redlock", [], {"cancel", "reopen"}),
         ("tests.careless_locks:CountsInSeconds", [], {"cancel", "reopen"}),
         ("tests.correct_locks:GivesUpWaiting", [], {"tasks"}),
+        ("postgres-row", ["--tasks", "1"], {"cancel", "tasks", "two-keys", "forget", "reopen"}),
         ("redlock-ng", [], {"cancel", "tasks", "forget", "reopen"}),
         ("redis-py-lock-async", [], {"tasks", "forget", "reopen"}),
         ("redlock-reentrant", [], {"cancel", "forget", "reopen"}),
@@ -157,6 +159,13 @@ def test_leases_that_never_end_cannot_be_overstayed(share: str) -> None:
 def test_tasks_cannot_close_the_lock_that_they_share() -> None:
     with pytest.raises(UsageError, match="--tasks"):
         run("--reopen", "1s", "--tasks", "2")
+
+
+def test_a_lock_that_holds_one_key_at_a_time_is_asked_for_no_second_one() -> None:
+    assert run("--habits", "two-keys").two_keys == 0.3
+    assert (parse_run(["--nemesis", "standard", "--lock-command", "cat", "--habits", "two-keys"])).two_keys == 0
+    with pytest.raises(UsageError, match="--two-keys"):
+        check_holds_two_keys("postgres-transaction", None)
 
 
 def test_a_habit_that_is_not_known_is_refused_with_those_that_are() -> None:

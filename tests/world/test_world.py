@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -102,6 +103,53 @@ def test_what_a_lock_does_wrong_with_cancelled_calls_is_found_only_if_calls_are_
 
     assert blamed("none") == set()
     assert kind in blamed("cancel") if kind else blamed("cancel") == set()
+
+
+@pytest.mark.parametrize(
+    ("lock", "kind", "words"),
+    [
+        ("tests.careless_locks:FreesAllThatItHolds", "overlap", []),
+        ("tests.careless_locks:LetsOneIn", "acquire-never-ended", []),
+        ("tests.careless_locks:LetsOneInForEachKey", None, []),
+        ("tests.careless_locks:RenewsOneKey", "overlap", ["--renewal", "60ms", "--hold", "uniform:300ms-900ms"]),
+        ("redlock-renewing", None, ["--renewal", "60ms", "--hold", "uniform:300ms-900ms"]),
+    ],
+)
+def test_what_a_lock_mixes_up_between_keys_is_found_only_if_clients_hold_two(
+    lock: str, kind: str | None, words: list[str]
+) -> None:
+    def played(share: str) -> tuple[Played, set[str]]:
+        more = ["--duration", "5s", "--nemesis", "none", "--recovery", "1s", "--habits", "none", "--keys", "2"]
+        history = play(lock, 1, *more, "--two-keys", share, *words)
+        return history, {each.kind for each in judge(history.recorded()).findings if each.blame == "lock"}
+
+    assert played("0")[1] == set()
+    history, blamed = played("0.5")
+    assert kind in blamed if kind else blamed == set()
+    sections = history.recorded().sections.sort_values("start_ns").assign(process=lambda each: each["client"].str[:2])
+    orders = set()
+    for _, own in sections.groupby("process"):
+        for first, second in pairwise(own.itertuples()):
+            if second.start_ns < first.end_ns:
+                orders.add((first.key, second.key))
+    assert kind == "acquire-never-ended" or orders == {("k1", "k2"), ("k2", "k1")}
+
+
+def test_clients_that_wait_for_each_other_give_back_what_they_hold_and_the_lock_is_not_blamed() -> None:
+    history = play("redlock", 1, "--nemesis", "none", "--habits", "none", "--keys", "2", "--two-keys", "1")
+    tried = {(user, op.section) for user, ops in history.ops.items() for op in ops if op.f == "acquire"}
+    granted = {(user, op.section) for user, ops in history.ops.items() for op in ops if op.f == "release"}
+    assert len(tried - granted) > len(history.ops), "no client gave up"
+    assert not any(each.blame == "lock" for each in judge(history.recorded()).findings)
+
+
+@pytest.mark.parametrize("at", ["acquiring", "extending", "releasing"])
+def test_a_lock_that_takes_silence_for_a_lost_key_is_found_when_the_reply_to_an_extension_is_lost(at: str) -> None:
+    words = ["--habits", "none", "--keys", "2", "--hold", "uniform:200ms-600ms", "--extend", "9", "--extend-at", "0.3"]
+    faults = f"lost-reply:at={at},nodes=all,interval=500ms"
+    history = play("tests.careless_locks:TakesSilenceForLoss", 1, *words, "--nemesis", faults, "--duration", "6s")
+    found = {each.kind for each in judge(history.recorded()).findings if each.blame == "lock"}
+    assert found == ({"keys-left-behind"} if at == "extending" else set())
 
 
 def test_a_history_as_literal_python_is_judged_as_the_run_was() -> None:
