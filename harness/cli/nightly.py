@@ -48,13 +48,10 @@ def _nightly(call: Call, out: Console) -> int:
     from harness.cli import setup
     from harness.nightly.session import nightly_study
     from harness.survey.subjects import chosen
-    from workloads.registry import find_lock
 
     arguments: Arguments = call.arguments
     hands = Hands.found(arguments.workers, arguments.scheduler)
     subjects = [subject for subject in chosen((), quick=arguments.quick) if subject.role != "broken"]
-    found = [manifest for subject in subjects if (manifest := find_lock(subject.lock).manifest)]
-    setup.install(found, quiet=True)
     budget_ms = arguments.budget or (_QUICK_MS if arguments.quick else _WHOLE_MS)
     cluster = call.replaced.get("cluster")
     clusters = [cluster] if cluster else [everywhere().name] if arguments.quick else list(backends())
@@ -66,6 +63,7 @@ def _nightly(call: Call, out: Console) -> int:
         budget_s=budget_ms / 1e3,
         quick=arguments.quick,
     )
+    setup.install_missing(study)
     return call.make(study, out, hands)
 
 

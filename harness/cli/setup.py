@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fencepost.setup.workshop import Step
+    from harness.campaign.study import Study
     from workloads.manifest import Manifest
 
 
@@ -88,6 +89,18 @@ def install(locks: Sequence[Manifest], *, servers: bool = False, quiet: bool = F
         ) from None
     except OSError as error:
         raise BrokenEnvironmentError(f"setup: {error}") from error
+
+
+def install_missing(study: Study[Any]) -> None:
+    """Install the locks that the study's runs want and that are missing. One that cannot be installed is said, and the
+    study says later what that means to it."""
+    from harness.campaign.study import missing_runs
+    from workloads.registry import foreign_locks
+
+    cells = dict.fromkeys(slot.cell for slot in missing_runs(study))
+    found = [study.grid.cells[cell] for cell in cells]
+    wanted = {{**part.options, **cell.options}.get("lock") for part, cell in found}
+    install([lock for lock in foreign_locks() if lock.name in wanted], quiet=True)
 
 
 def programs_of(locks: Sequence[Manifest]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -15,8 +15,6 @@ from harness.options import Results
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from harness.campaign.study import Study
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,26 +34,14 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 def _study(call: Call, out: Console) -> int:
     from harness.campaign.grid import common_options
     from harness.campaign.own_study import read_study
+    from harness.cli import setup
 
     arguments: Arguments = call.arguments
     common = common_options(call.behind_dashes)
     study = read_study(arguments.file, arguments.report, arguments.seeds, common, quick=arguments.quick)
     hands = Hands.found(arguments.workers, arguments.scheduler)
-    _install(study)
+    setup.install_missing(study)
     return call.make(study, out, hands)
-
-
-def _install(study: Study[Any]) -> None:
-    """Install the locks that its runs want and that are missing. One that cannot be installed is said, and the study
-    says later what that means to it."""
-    from harness.campaign.study import missing_runs
-    from harness.cli import setup
-    from workloads.registry import foreign_locks
-
-    cells = dict.fromkeys(slot.cell for slot in missing_runs(study))
-    found = [study.grid.cells[cell] for cell in cells]
-    wanted = {{**part.options, **cell.options}.get("lock") for part, cell in found}
-    setup.install([lock for lock in foreign_locks() if lock.name in wanted], quiet=True)
 
 
 COMMAND = Command(

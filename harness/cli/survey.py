@@ -38,7 +38,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _survey(call: Call, out: Console) -> int:
-    from harness.campaign.study import missing_runs
+    from harness.cli import setup
     from harness.survey.session import survey_study
     from harness.survey.subjects import chosen
 
@@ -55,18 +55,8 @@ def _survey(call: Call, out: Console) -> int:
         quick=arguments.quick,
         cluster=call.replaced.get("cluster"),
     )
-    missing = {study.grid.at(slot.cell)["subject"] for slot in missing_runs(study)}
-    _install([subject for subject in subjects if subject.name in missing])
+    setup.install_missing(study)
     return call.make(study, out, hands)
-
-
-def _install(subjects: Sequence[Subject]) -> None:
-    """Install the libraries that are not. One that cannot be installed is said, and left out later."""
-    from harness.cli import setup
-    from workloads.registry import find_lock
-
-    found = [manifest for subject in subjects if (manifest := find_lock(subject.lock).manifest)]
-    setup.install(found, quiet=True)
 
 
 def _show(subjects: Sequence[Subject], out: Console) -> None:
