@@ -152,11 +152,6 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "in_order = not written.within(places[1:] <= places[:-1]).any()",
     ): "writes of one place keep the table's order, also if they are put in order once more",
     (
-        "harness/history/sections.py",
-        "_together",
-        'never_missing = isinstance(column.dtype, np.dtype) or column.dtype.kind == "i"',
-    ): "a column in which everything is missing takes memory",
-    (
         "harness/checkers/liveness.py",
         "_longest_gap",
         'inside = start[np.searchsorted(start, since, "right") : np.searchsorted(start, until, "right")]',

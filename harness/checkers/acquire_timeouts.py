@@ -24,7 +24,6 @@ from harness.explain.causes import KEEP_CLIENTS_OUT
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import at, lasting, out_of_order
 from harness.figures import KeyFigures, Row
-from harness.history.chunks import parts
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import Ints
 from harness.history.key_owners import rows_of
@@ -65,29 +64,22 @@ class Figures(KeyFigures, frozen=True):
 def check(run: Recorded) -> Answer:
     limit_ms = run.config.ttl_ms if run.acquire_limit_ms is None else run.acquire_limit_ms
     allowed = round((limit_ms + SLACK_MS) * 1e6)
-    acquires, longest, too_long = 0, -1, list[pd.DataFrame]()
-    for ops in parts(run.ops[["f", "client", "section", "invoke_ns", "complete_ns"]]):
-        calls = ops[(ops["f"] == "acquire").to_numpy(np.bool_)]
-        took = (calls["complete_ns"] - calls["invoke_ns"]).to_numpy(np.int64)
-        acquires += len(calls)
-        is_long = took > min(allowed, longest)
-        long, took = calls[is_long], took[is_long]
-        ran = took - stood_still_ns(long, run)
-        longest = max(longest, int(ran.max(initial=-1)))
-        too_long.append(long.assign(took=took, ran=ran)[took > allowed])
-    excused = pd.concat(too_long)
+    calls = run.ops[(run.ops["f"] == "acquire").to_numpy(np.bool_)][["client", "section", "invoke_ns", "complete_ns"]]
+    took = (calls["complete_ns"] - calls["invoke_ns"]).to_numpy(np.int64)
+    ran = took - stood_still_ns(calls, run)
+    excused = calls.assign(took=took, ran=ran)[took > allowed]
     over = excused[excused["ran"] > allowed]
     figures = Figures(
         limit_ms=limit_ms,
         declared=run.acquire_limit_ms is not None,
-        acquires=acquires,
+        acquires=len(calls),
         overruns=len(over),
-        longest_ms=longest / 1e6 if acquires else None,
+        longest_ms=int(ran.max()) / 1e6 if len(calls) else None,
         excused=len(excused) - len(over),
     )
     findings = [_unending(run, ends)] if (ends := list(_never_ended(run))) else []
     if len(over) and run.acquire_limit_ms is not None:
-        findings.insert(0, _overruns(run, over, acquires, limit_ms))
+        findings.insert(0, _overruns(run, over, len(calls), limit_ms))
     return Answer(figures, tuple(findings))
 
 

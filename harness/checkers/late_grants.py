@@ -26,7 +26,6 @@ from harness.checkers.acquire_timeouts import SLACK_MS, stood_still_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
-from harness.history.chunks import parts
 from harness.history.groups import Ints, known
 from harness.history.key_owners import rows_of
 from harness.history.quorum_support import Backing, Loss
@@ -82,7 +81,7 @@ def check(run: Recorded) -> Answer:
 def _late(run: Recorded) -> Iterator[_Late]:
     """The late grants, in the order of the sections."""
     slack_ns = _slack_ns(run)
-    grants = derive_leases(pd.concat([_slow(ops, slack_ns) for ops in parts(run.ops)]), run.faults)
+    grants = derive_leases(_slow(run.ops, slack_ns), run.faults)
     said_ns = _said_ns(grants)
     in_time_ns = said_ns - stood_still_ns(grants, run) - slack_ns
     late = grants.assign(said_ns=said_ns, in_time_ns=in_time_ns)[in_time_ns > grants["invoke_ns"].to_numpy(np.int64)]

@@ -23,7 +23,6 @@ Three more things follow with certainty from what the lock itself reports:
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -34,7 +33,6 @@ from fencepost.text import milliseconds
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import at, lasting
 from harness.figures import CheckerFigures
-from harness.history.chunks import by_lives
 from harness.history.groups import Bools, Ints
 from harness.history.key_owners import rows_of
 from harness.history.lease_gaps import find_lapses
@@ -132,28 +130,24 @@ _LATE: Final = _Wrong(
 
 
 def check(run: Recorded) -> Answer:
-    total = shown = 0
-    differs = False
-    parts: defaultdict[_Wrong, list[pd.DataFrame]] = defaultdict(list)
-    for ops in by_lives(run.ops):
-        leases = derive_leases(ops, run.faults)
-        granted_ns = leases["granted_ms"].to_numpy(np.float64) * 1e6
-        differ = np.isfinite(granted_ns) & (granted_ns != run.config.ttl_ms * 1_000_000)
-        ttl_ns = np.where(differ, granted_ns, run.config.ttl_ms * 1_000_000).astype(np.int64)
-        total, shown = total + len(leases), shown + int(leases["requested_ns"].notna().sum())
-        differs |= bool(differ.any())
-        for wrong, which, amount_ns in _wrong_among(leases, ttl_ns, run):
-            parts[wrong].append(leases[_SHOWN][which].assign(amount_ns=amount_ns[which]))
-    found = {wrong: pd.concat(some) for wrong, some in parts.items()}
+    leases = derive_leases(run.ops, run.faults)
+    total, ttl_ms = len(leases), run.config.ttl_ms
+    granted_ns = leases["granted_ms"].to_numpy(np.float64) * 1e6
+    differ = np.isfinite(granted_ns) & (granted_ns != ttl_ms * 1_000_000)
+    ttl_ns = np.where(differ, granted_ns, ttl_ms * 1_000_000).astype(np.int64)
+    found = {
+        wrong: leases[_SHOWN][which].assign(amount_ns=amount_ns[which])
+        for wrong, which, amount_ns in _wrong_among(leases, ttl_ns, run)
+    }
     figures = Figures(
         leases=total,
-        with_request_time=shown,
+        with_request_time=int(leases["requested_ns"].notna().sum()),
         overstated=len(found[_OVERSTATED]),
         without_validity=len(found[_VOID]),
         without_allowance=len(found[_TIGHT]) + len(found[_BARE]),
         late_extensions=len(found[_AFTER_A_GAP]) + len(found[_LATE]),
     )
-    ttl = "lease time as granted" if differs else f"TTL of {run.config.ttl_ms} ms"
+    ttl = "lease time as granted" if differ.any() else f"TTL of {ttl_ms} ms"
     findings = (_finding(run, wrong, some, total, ttl) for wrong, some in found.items() if len(some))
     return Answer(figures, tuple(findings))
 

@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from fencepost.text import count, milliseconds, number, plural, printable
 from harness.checkers.starvation import CROWD
@@ -20,7 +19,6 @@ from harness.explain.causes import KEEP_CLIENTS_OUT
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.figures import CheckerFigures, Row, Tile
-from harness.history.chunks import parts
 from harness.history.fault_windows import between, last_ends, majority_windows
 from harness.history.left_mutexes import left_mutex
 from harness.history.recorded import Recorded
@@ -131,7 +129,7 @@ def check(run: Recorded) -> Answer:
         recovery_all_ms=all_ms,
         never_acquired=tuple(client for client in clients if client not in by_client.index),
         jain=float(shares.sum() ** 2 / (len(shares) * (shares**2).sum())) if shares.any() else None,
-        acquires_longer_than_ttl=sum(_longer_than_ttl(run, ops) for ops in parts(run.ops)),
+        acquires_longer_than_ttl=_longer_than_ttl(run),
         late_grants=int((run.sections["deadline_max_ns"].to_numpy(np.int64) < start).sum()),
         longest_ungranted_ms=_ms(ungranted_ns),
         longest_ungranted_at_ms=None if ungranted_at_ns is None else _ms(ungranted_at_ns - begin),
@@ -139,7 +137,8 @@ def check(run: Recorded) -> Answer:
     return Answer(figures, _no_recovery(run, first_ms))
 
 
-def _longer_than_ttl(run: Recorded, ops: pd.DataFrame) -> int:
+def _longer_than_ttl(run: Recorded) -> int:
+    ops = run.ops
     took_ns = ops["complete_ns"] - ops["invoke_ns"]
     return int(((ops["f"] == "acquire") & (took_ns > run.config.ttl_ms * 1_000_000)).sum())
 

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from fencepost.text import count, milliseconds, number
 from harness.checkers.liveness import Spread, spread
 from harness.figures import CheckerFigures, Part, Row, Table, Tile
-from harness.history.chunks import parts
 from harness.history.fault_windows import longest_windows, merged
 from harness.history.groups import Codes, Ints
 from harness.history.recorded import Recorded
@@ -117,19 +116,16 @@ def check(run: Recorded) -> Answer:
     faulty = merged(((since, until) for _, since, until in longest_windows(run.faults)), start_ns, healed_ns)
     faulty_ns = sum(until - since for since, until in faulty)
     length_ns = {"calm": healed_ns - start_ns - faulty_ns, "faults": faulty_ns, "recovery": end_ns - healed_ns}
-    tallies = [_Tally() for _ in PHASES]
-    for ops in parts(run.ops[["f", "outcome", "error", "invoke_ns", "complete_ns"]]):
-        phase = _phase(ops["invoke_ns"].to_numpy(np.int64), faulty, healed_ns)
-        for place, tally in enumerate(tallies):
-            tally.add(ops[phase == place])
-    began = _phase(run.sections["start_ns"].to_numpy(np.int64), faulty, healed_ns)
-    phases: dict[str, Phase] = {}
-    for place, name in enumerate(PHASES):
-        seconds, sections = length_ns[name] / 1e9, int((began == place).sum())
-        if seconds > 0 or sections:
-            phases[name] = tallies[place].phase(seconds, sections)
-    took_ms = np.concatenate([np.empty(0, np.int64), *(took for tally in tallies for took in tally.took_ns)]) / 1e6
-    return Answer(Figures(**phases, acquire_ms=spread(took_ms)))
+    ops, sections = run.ops, run.sections
+    asked, began = (
+        _phase(times.to_numpy(np.int64), faulty, healed_ns) for times in (ops["invoke_ns"], sections["start_ns"])
+    )
+    phases = {
+        name: _seen(ops[asked == place], length_ns[name] / 1e9, int((began == place).sum()))
+        for place, name in enumerate(PHASES)
+        if length_ns[name] > 0 or (began == place).any()
+    }
+    return Answer(Figures(**phases, acquire_ms=spread(_acquire_ms(ops))))
 
 
 def _edges(run: Recorded) -> tuple[int, int, int]:
@@ -148,33 +144,30 @@ def _phase(at: Ints, faulty: list[tuple[int, int]], healed_ns: int) -> Codes:
     return np.where(at >= healed_ns, np.int8(2), in_fault.view(np.int8))
 
 
-@dataclass(slots=True)
-class _Tally:
-    """The operations of one phase, counted part by part. `took_ns`: how long granted acquires took."""
+def _seen(ops: pd.DataFrame, seconds: float, sections: int) -> Phase:
+    """`ops`: those of the phase."""
+    acquires, took_ms = ops[(ops["f"] == "acquire").to_numpy(np.bool_)], _acquire_ms(ops)
+    p50, p99 = np.percentile(took_ms, [50, 99]).tolist() if len(took_ms) else (None, None)
+    # In the order of the names' first appearance, which decides between errors that are as frequent.
+    outcomes, errors = (
+        Counter({str(name): int(times) for name, times in names.value_counts(sort=False).items()})
+        for names in (acquires["outcome"], ops["error"])
+    )
+    return Phase(
+        seconds=seconds,
+        sections=sections,
+        sections_per_s=sections / seconds if seconds > 0 else None,
+        acquire_ok=outcomes["ok"],
+        acquire_fail=outcomes["fail"],
+        acquire_info=outcomes["info"],
+        acquire_ms_p50=p50,
+        acquire_ms_p99=p99,
+        errors=dict((+errors).most_common(_MOST_ERRORS)),
+    )
 
-    outcomes: Counter[str] = field(default_factory=Counter)
-    errors: Counter[str] = field(default_factory=Counter)
-    took_ns: list[Ints] = field(default_factory=list)
 
-    def add(self, ops: pd.DataFrame) -> None:
-        acquires = ops[(ops["f"] == "acquire").to_numpy(np.bool_)]
-        # In the order of the names' first appearance, which decides between errors that are as frequent.
-        for tally, names in ((self.outcomes, acquires["outcome"]), (self.errors, ops["error"])):
-            tally.update({str(name): int(times) for name, times in names.value_counts(sort=False).items()})
-        granted = acquires[(acquires["outcome"] == "ok").to_numpy(np.bool_)]
-        self.took_ns.append((granted["complete_ns"] - granted["invoke_ns"]).to_numpy(np.int64))
-
-    def phase(self, seconds: float, sections: int) -> Phase:
-        took_ms = np.concatenate(self.took_ns) / 1e6
-        p50, p99 = np.percentile(took_ms, [50, 99]).tolist() if len(took_ms) else (None, None)
-        return Phase(
-            seconds=seconds,
-            sections=sections,
-            sections_per_s=sections / seconds if seconds > 0 else None,
-            acquire_ok=self.outcomes["ok"],
-            acquire_fail=self.outcomes["fail"],
-            acquire_info=self.outcomes["info"],
-            acquire_ms_p50=p50,
-            acquire_ms_p99=p99,
-            errors=dict((+self.errors).most_common(_MOST_ERRORS)),
-        )
+def _acquire_ms(ops: pd.DataFrame) -> npt.NDArray[np.float64]:
+    """How long granted acquires took."""
+    granted = ops[((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy(np.bool_)]
+    took_ms: npt.NDArray[np.float64] = (granted["complete_ns"] - granted["invoke_ns"]).to_numpy(np.int64) / 1e6
+    return took_ms

@@ -29,7 +29,6 @@ from fencepost.quorum import quorum
 from fencepost.text import milliseconds
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
-from harness.history.chunks import by_lives
 from harness.history.fault_windows import longest_windows, reach
 from harness.history.groups import Bools, Groups, Ints, codes_in, codes_of, placed
 from harness.history.recorded import Recorded, named
@@ -147,21 +146,19 @@ def _spells(run: Recorded) -> list[_Spell]:
 def _in_vain(run: Recorded, counted: Bools) -> Iterator[Ints]:
     """The rows of tries without a break, three or more over half a TTL: of one section, and without any other operation
     (also a try that is not counted) in between. `counted`: by row."""
-    at = 0
-    for ops in by_lives(run.ops):
-        life, section = placed(codes_of(ops["client"]), ops["life"].to_numpy()), ops["section"].to_numpy()
-        lives = Groups.of_equal(life)
-        places = np.flatnonzero(lives.take(counted[at : at + len(ops)]))
-        rows = lives.rows(places)
-        goes_on = np.diff(places) == 1
-        goes_on &= (section[rows[1:]] == section[rows[:-1]]) & (life[rows[1:]] == life[rows[:-1]])
-        begin = np.append(0, np.flatnonzero(~goes_on) + 1)[: len(rows)]
-        end = np.append(begin[1:], len(rows))[: len(rows)]
-        invoke, complete = (ops[name].to_numpy(np.int64)[rows] for name in ("invoke_ns", "complete_ns"))
-        lasted = complete[end - 1] - invoke[begin]
-        for spell in np.flatnonzero((end - begin >= LEAST_TRIES) & (lasted >= LEAST_TTLS * run.lease_ms * 1_000_000)):
-            yield at + rows[begin[spell] : end[spell]]
-        at += len(ops)
+    ops = run.ops
+    life, section = placed(codes_of(ops["client"]), ops["life"].to_numpy()), ops["section"].to_numpy()
+    lives = Groups.of_equal(life)
+    places = np.flatnonzero(lives.take(counted))
+    rows = lives.rows(places)
+    goes_on = np.diff(places) == 1
+    goes_on &= (section[rows[1:]] == section[rows[:-1]]) & (life[rows[1:]] == life[rows[:-1]])
+    begin = np.append(0, np.flatnonzero(~goes_on) + 1)[: len(rows)]
+    end = np.append(begin[1:], len(rows))[: len(rows)]
+    invoke, complete = (ops[name].to_numpy(np.int64)[rows] for name in ("invoke_ns", "complete_ns"))
+    lasted = complete[end - 1] - invoke[begin]
+    for spell in np.flatnonzero((end - begin >= LEAST_TRIES) & (lasted >= LEAST_TTLS * run.lease_ms * 1_000_000)):
+        yield rows[begin[spell] : end[spell]]
 
 
 def _calm(run: Recorded, rows: Ints) -> Bools:

@@ -23,7 +23,7 @@ certain window shorter, and `deadline_max_ns` the one that makes the possible wi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,8 +32,6 @@ import pandas as pd
 
 from fencepost.errors import UsageError
 from fencepost.history import ClientEnd, FaultEvent
-from fencepost.memory import free_unused
-from harness.history.chunks import by_lives
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import (
     Bools,
@@ -76,44 +74,6 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
     If a client's end was not recorded (the harness was killed), its open section ends with the last operation that it
     recorded: perhaps too early, but this invents no overlap. Raises UsageError for a log that grants one section twice.
     """
-    granted = int(((ops["f"] == "acquire") & (ops["outcome"] == "ok")).sum())
-    return _together((_sections_of(part, ends, faults) for part in by_lives(ops)), granted)
-
-
-def _together(parts: Iterable[dict[str, pd.Series]], rows: int) -> pd.DataFrame:
-    """The sections of all parts, which are `rows` in all. Each part is moved to its place before the next one is
-    derived, so that no more than one part, or one column, is in memory twice. What is missing everywhere takes none."""
-    whole: dict[str, Any] = {}
-    empty: dict[str, Any] = {}
-    at = 0
-    for part in parts:
-        until = at + len(part["start_ns"])
-        for name, column in part.items():
-            never_missing = isinstance(column.dtype, np.dtype) and column.dtype.kind == "i"
-            empty[name] = column.array[:0]
-            if name not in whole and (never_missing or column.notna().any()):
-                fill = 0 if never_missing else None
-                whole[name] = empty[name].take(np.full(rows, -1), allow_fill=True, fill_value=fill)
-            if name in whole:
-                whole[name][at:until] = column.array
-        at = until
-    free_unused()
-    order = np.argsort(whole["start_ns"].to_numpy(), kind="stable")
-    columns = {name: whole.pop(name).take(order) if name in whole else _nothing(empty[name], rows) for name in empty}
-    return pd.DataFrame(columns, copy=False)
-
-
-def _nothing(empty: Any, rows: int) -> Any:
-    """A column of the same type in which everything is missing. It takes no memory."""
-    if isinstance(empty, pd.Categorical):
-        return pd.Categorical.from_codes(np.broadcast_to(np.int8(-1), rows), dtype=empty.dtype)
-    if isinstance(empty, pd.arrays.IntegerArray):
-        return pd.arrays.IntegerArray(np.broadcast_to(np.int64(0), rows), np.broadcast_to(np.True_, rows))
-    return np.broadcast_to(np.nan, rows)
-
-
-def _sections_of(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequence[FaultEvent]) -> dict[str, pd.Series]:
-    """The sections of some lives, as columns."""
     ops = ops.set_axis(pd.RangeIndex(len(ops)))
     ids = _Ids.of(ops)
     granted = ((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy()
@@ -133,27 +93,26 @@ def _sections_of(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequence[
     end, ended = _ends(ops, ids, at, ends)
     token, source = _tokens(ops, ids, at, grants)
     asked = ids.groups.first_times(ops["invoke_ns"].to_numpy(np.int64), FOREVER_NS, (ops["f"] == "acquire").to_numpy())
-    return _as_series(
-        {
-            "client": grants["client"],
-            "life": grants["life"],
-            "section": grants["section"],
-            "key": grants["key"],
-            "asked_ns": asked[at],
-            "start_ns": start,
-            "end_ns": np.maximum(end, start),
-            "ended": ended,
-            "deadline_min_ns": leased.pop("deadline_min_ns"),
-            "deadline_max_ns": leased.pop("deadline_max_ns"),
-            "validity_ms": grants["validity_ms"],
-            "granted_ms": grants["granted_ms"],
-            "requested_ns": grants["requested_ns"],
-            "token": token,
-            "token_source": source,
-            **leased,
-            **({"shared": ops["shared"].to_numpy(np.int8)[granting]} if ops["shared"].any() else {}),
-        }
-    )
+    columns = {
+        "client": grants["client"],
+        "life": grants["life"],
+        "section": grants["section"],
+        "key": grants["key"],
+        "asked_ns": asked[at],
+        "start_ns": start,
+        "end_ns": np.maximum(end, start),
+        "ended": ended,
+        "deadline_min_ns": leased.pop("deadline_min_ns"),
+        "deadline_max_ns": leased.pop("deadline_max_ns"),
+        "validity_ms": grants["validity_ms"],
+        "granted_ms": grants["granted_ms"],
+        "requested_ns": grants["requested_ns"],
+        "token": token,
+        "token_source": source,
+        **leased,
+        **({"shared": ops["shared"].to_numpy(np.int8)[granting]} if ops["shared"].any() else {}),
+    }
+    return pd.DataFrame({name: pd.Series(values, copy=False) for name, values in columns.items()})
 
 
 def _leased(ops: pd.DataFrame, ids: _Ids, at: Ints, sections: Codes, faults: Sequence[FaultEvent]) -> dict[str, Any]:
@@ -170,10 +129,6 @@ def _leased(ops: pd.DataFrame, ids: _Ids, at: Ints, sections: Codes, faults: Seq
     # A client that was told meanwhile that it still holds the lock had a lease.
     has_none = earliest == told
     return columns | dict(zip(_LAPSED, (lapsed_from * has_none, lapsed_to * has_none), strict=True))
-
-
-def _as_series(columns: Mapping[str, Any]) -> dict[str, pd.Series]:
-    return {name: pd.Series(values, copy=False) for name, values in columns.items()}
 
 
 def derive_leases(

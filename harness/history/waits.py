@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from fencepost.history import ClientEnd
-from harness.history.chunks import by_lives
 from harness.history.fault_windows import FOREVER_NS, longest_windows
 from harness.history.groups import Groups, codes_of, placed
 from harness.history.key_owners import rows_of
@@ -36,10 +35,7 @@ class Wait(NamedTuple):
 
 def recorded_waits(run: Recorded, least_ns: int) -> pd.DataFrame:
     """The waits that lasted that long and are over: client, key, since when, until when; in the order of `ops`."""
-    return pd.concat([_of_lives(ops, least_ns) for ops in by_lives(run.ops)]).sort_index()
-
-
-def _of_lives(ops: pd.DataFrame, least_ns: int) -> pd.DataFrame:
+    ops = run.ops
     tries = np.flatnonzero((ops["f"] == "acquire").to_numpy(np.bool_))
     client, life, section = codes_of(ops["client"]), ops["life"].to_numpy(), ops["section"].to_numpy()
     by_section = Groups.of_equal(placed(placed(client[tries], life[tries]), section[tries]))
@@ -47,7 +43,7 @@ def _of_lives(ops: pd.DataFrame, least_ns: int) -> pd.DataFrame:
     until = by_section.last_times(ops["complete_ns"].to_numpy(np.int64)[tries])
     long = np.flatnonzero(until - since >= least_ns)
     first = tries[by_section.rows(by_section.edges[:-1][long])]
-    return ops[["client", "key"]].iloc[first].assign(since=since[long], until=until[long])
+    return ops[["client", "key"]].iloc[first].assign(since=since[long], until=until[long]).sort_index()
 
 
 def all_waits(run: Recorded, links: Links, least_ns: int) -> Iterator[Wait]:

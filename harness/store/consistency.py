@@ -15,7 +15,6 @@ import pandas as pd
 from fencepost.errors import UsageError
 from fencepost.files import kind_of
 from fencepost.history import HARNESS, FaultEvent, process_of, task_names
-from harness.history.chunks import by_lives
 from harness.history.groups import Bools, Groups, codes_of, placed
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded
@@ -173,16 +172,16 @@ def _every_life(folder: RunFolder, run: Recorded) -> None:
 
 def _holds(folder: RunFolder, run: Recorded) -> None:
     """A client acquires and releases one lock after the other. (That its lives follow each other is known.)"""
-    for ops in by_lives(run.ops):
-        rows = np.flatnonzero(ops["f"].isin(["acquire", "release"]).to_numpy(np.bool_))
-        lives = placed(codes_of(ops["client"])[rows], ops["life"].to_numpy()[rows])
-        groups = Groups.of_equal(lives)
-        invoke, complete = (groups.take(ops[name].to_numpy(np.int64)[rows]) for name in ("invoke_ns", "complete_ns"))
-        wrong = np.flatnonzero(groups.within(invoke[1:] < complete[:-1]))
-        if len(wrong):
-            flags = np.zeros(len(ops), np.bool_)
-            flags[rows[groups.rows(wrong + 1)]] = True
-            _no_row(folder, ops, flags, "it begins before what is written above it is over")
+    ops = run.ops
+    rows = np.flatnonzero(ops["f"].isin(["acquire", "release"]).to_numpy(np.bool_))
+    lives = placed(codes_of(ops["client"])[rows], ops["life"].to_numpy()[rows])
+    groups = Groups.of_equal(lives)
+    invoke, complete = (groups.take(ops[name].to_numpy(np.int64)[rows]) for name in ("invoke_ns", "complete_ns"))
+    wrong = np.flatnonzero(groups.within(invoke[1:] < complete[:-1]))
+    if len(wrong):
+        flags = np.zeros(len(ops), np.bool_)
+        flags[rows[groups.rows(wrong + 1)]] = True
+        _no_row(folder, ops, flags, "it begins before what is written above it is over")
 
 
 def _ungranted(rows: pd.DataFrame, run: Recorded) -> Bools:

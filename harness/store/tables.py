@@ -18,7 +18,6 @@ from fencepost.errors import UsageError
 from fencepost.files import kind_of
 from fencepost.history import LATEST_NS, ClientEnd, FaultEvent, Op, Timeline, Write, task_names
 from fencepost.memory import free_unused
-from harness.history.chunks import parts
 from harness.history.client_stalls import outside_stops
 from harness.history.fault_windows import GroupFacts
 from harness.history.key_holdings import Watched, derive_holdings
@@ -35,6 +34,7 @@ from harness.store.seal import check_seal
 from harness.store.wire_folder import connections_of, link_traffic, wire_gaps, wire_record
 
 _NEVER_NS: Final = 2**62
+_ROW_GROUP: Final = 1 << 16
 OnOps = Callable[[pd.DataFrame], object]
 
 
@@ -136,16 +136,15 @@ def write_history(folder: RunFolder, ops: pd.DataFrame, is_sound: Future[None] |
     names = [field.name for field in OPS_SCHEMA if field.type == NAME]
     steps = {field.name: "DELTA_BINARY_PACKED" for field in OPS_SCHEMA if field.type == pa.int64()}
     with folder.in_place("history.parquet") as temporary, temporary.open("wb") as file:
-        with pq.ParquetWriter(
+        pq.write_table(
+            pa.Table.from_pandas(ops, OPS_SCHEMA, preserve_index=False),
             file,
-            OPS_SCHEMA,
+            row_group_size=_ROW_GROUP,
             compression="zstd",
             use_dictionary=names,
             column_encoding=steps,
             write_statistics=["invoke_ns", "complete_ns"],
-        ) as writer:
-            for part in parts(ops):
-                writer.write_table(pa.Table.from_pandas(part, OPS_SCHEMA, preserve_index=False))
+        )
         file.flush()
         os.fsync(file.fileno())
         free_unused()

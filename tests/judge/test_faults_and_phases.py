@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import harness.checkers
 from harness.checkers import checkers, faults, phases
 from tests.judge.histories import History
@@ -77,8 +75,7 @@ def test_sections_and_acquires_belong_to_the_phase_that_they_began_in() -> None:
     assert found.calm.acquire_ms_p50 == 1
 
 
-def test_of_errors_that_are_as_frequent_those_that_came_first_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.history.chunks.PART_ROWS", 4)
+def test_of_errors_that_are_as_frequent_those_that_came_first_are_shown() -> None:
     history = History()
     for at, error in enumerate("ABBCADDEEFFC"):
         history.op("c1", "acquire", "info", 1, at, at + 1, error=error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from fencepost.errors import UsageError
@@ -372,24 +371,6 @@ def test_an_extension_that_tells_no_time_shows_no_lapse() -> None:
     assert lapse(history) == (100, 110)
 
 
-@pytest.mark.parametrize("with_a_lapse", [True, False])
-def test_sections_that_are_derived_a_life_at_a_time_are_the_same(
-    with_a_lapse: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    history = History().section("c2", 10, None, deadline=(90, 100)).section("c2", 300, 310, number=2)
-    history.section("c1", 20, 30).section("c1", 40, None, number=2, token=7).end("c1", "killed", 55)
-    history.section("c1", 300, 310, life=2, number=3).op("c1", "acquire", "fail", 4, 311, 312, life=2)
-    history.section("c3", 300, None, key="k2").end("c3", "cut-off", 330)
-    if with_a_lapse:
-        history.op("c3", "extend", "ok", 1, 450, 490, validity_ms=150.0, deadline_ns=ms(630), key="k2")
-    at_once = history.recorded().sections
-    monkeypatch.setattr("harness.history.chunks.WORTH_A_PART", 1)
-    by_lives = history.recorded().sections
-    assert ("lapsed_to_ns" in at_once) == with_a_lapse
-    pd.testing.assert_frame_equal(by_lives, at_once)
-
-
-def test_a_section_that_a_later_life_was_granted_twice_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.history.chunks.WORTH_A_PART", 1)
+def test_a_section_that_a_later_life_was_granted_twice_is_named() -> None:
     with pytest.raises(UsageError, match="the log of c2, life 1, grants section 5 twice"):
         History().section("c1", 10, 20).section("c2", 30, 40, number=5).section("c2", 50, 60, number=5).recorded()

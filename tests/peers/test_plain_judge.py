@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from random import Random
 from typing import Any
-from unittest import mock
 
 import msgspec
 import pytest
@@ -16,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.config import RunConfig
-from harness.history import chunks
-from tests.peers.comparison import DAMAGED, by_the_plain_judge, by_the_product, whole_verdict
+from tests.peers.comparison import DAMAGED, by_the_plain_judge, by_the_product
 from tests.peers.raw_folders import tear, write_folder
 from tests.peers.recorded import names, unpack
 
@@ -72,15 +70,6 @@ def test_the_judges_agree_on_readers_and_writers(tmp_path: Path, seed: int, size
         come = [op | {"shared": rng.random() < 0.6} if op["f"] == "acquire" else op for op in ops]
         log.write_text("".join(json.dumps(op) + "\n" for op in come))
     assert by_the_product(folder) == by_the_plain_judge(folder)
-
-
-@settings(UNHURRIED, max_examples=30)
-@given(seed=seeds, size=sizes, rows=st.integers(1, 9))
-def test_a_run_is_judged_the_same_in_small_parts(tmp_path: Path, seed: int, size: int, rows: int) -> None:
-    folder = fresh(tmp_path, seed, size)
-    at_once = whole_verdict(folder)
-    with mock.patch.object(chunks, "PART_ROWS", rows), mock.patch.object(chunks, "WORTH_A_PART", 1):
-        assert whole_verdict(folder) == at_once
 
 
 @pytest.mark.parametrize("seed", [0, 2, 3, 4])
