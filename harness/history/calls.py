@@ -2,7 +2,8 @@
 
 A client calls its lock: it acquires, extends, releases. What the lock sends meanwhile belongs to that call; what it
 sends at another time is background work, after the call that ended last. A process with several tasks has several calls
-under way at once: the only one for the request's own key counts, and if there are more of them, or none, no call.
+under way at once: the only one for the request's own key counts, and if there are more of them, or none, no call. Of
+keys whose names begin alike, as `k1` and `k1:2`, a request is for the longest one that is in its own key's name.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _STEPS: Final = {"acquiring": "acquire", "extending": "extend", "releasing": "re
 @dataclass(frozen=True, slots=True)
 class Calls:
     """The calls of all clients, as columns. A call that was under way when its client was killed has no outcome and the
-    section -1. `of_process`: by process, the places of the calls of each of its tasks, in order."""
+    section -1. `of_process`: by process, the places of the calls of each of its tasks, in order. `has_permits`: the
+    lock may number what it keeps of a key, so that it looks like that of another key."""
 
     client: Any
     life: Ints
@@ -37,6 +39,7 @@ class Calls:
     invoke_ns: Ints
     complete_ns: Ints
     of_process: dict[str, list[Ints]]
+    has_permits: bool = False
 
     @classmethod
     def of(cls, run: RunTables) -> Calls:
@@ -67,7 +70,7 @@ class Calls:
         for task in dict.fromkeys(client.tolist()):
             own = np.flatnonzero(client == task)
             of_process.setdefault(process_of(task), []).append(own[np.argsort(invoke[own], kind="stable")])
-        return cls(client, life, f, outcome, section, key, invoke, complete, of_process)
+        return cls(client, life, f, outcome, section, key, invoke, complete, of_process, run.permits > 1)
 
     def at(self, process: str, sent_ns: Ints, key: Any) -> tuple[Ints, Any]:
         """For requests of one process: the call in which each was sent, or else (of a process with one task) the last
@@ -76,12 +79,14 @@ class Calls:
         tasks = [self._begun(own, sent_ns) for own in self.of_process.get(process, [])]
         if len(tasks) == 1:
             return tasks[0]
-        names = [of for of in dict.fromkeys(self.key.tolist()) if of]
-        names_a_key = np.array([any(of in str(name) for of in names) for name in key], bool)
+        names = sorted(filter(None, dict.fromkeys(self.key.tolist())), key=len, reverse=True)
+        meant = {name: [of for of in names if of in str(name)] for name in dict.fromkeys(key)}
+        meant = {name: own if self.has_permits else own[:1] for name, own in meant.items()}
         found, inside, number = np.full(len(sent_ns), NO_CALL), np.zeros(len(sent_ns), bool), np.zeros(len(sent_ns))
         for call, is_inside in tasks:
-            fits = np.array([of in str(name) for of, name in zip(self.key[call], key, strict=True)], bool)
-            is_its = is_inside & (fits | ~names_a_key)
+            # Of a call that was cut off it is not known for which key it was.
+            fits = (not meant[name] or of in ("", *meant[name]) for of, name in zip(self.key[call], key, strict=True))
+            is_its = is_inside & np.fromiter(fits, bool, len(key))
             found, inside, number = np.where(is_its, call, found), inside | is_inside, number + is_its
         return np.where(number == 1, found, NO_CALL), inside
 

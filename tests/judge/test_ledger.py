@@ -210,6 +210,13 @@ def test_tasks_that_ask_for_the_same_key_are_not_told_apart() -> None:
     assert told(history, "client", "task", "is_in_call") == [("c1", None, True)]
 
 
+def test_of_keys_whose_names_begin_alike_the_longest_in_the_request_is_meant() -> None:
+    history = watched(tasks=2).op("c1@1", "acquire", "ok", 1, 8, 20).op("c1@2", "extend", "ok", 1, 8, 20, key="k1:2")
+    history.seen("n1", "set", 13, "a", since=5, key="k1:2").request("c1", "n1", "SET k1:2 a", 10, 11)
+    history.seen("n1", "set", 15, "b", since=13, key="lock:k1").request("c1", "n1", "SET lock:k1 b", 14, 15)
+    assert told(history, "task") == [("c1@2",), ("c1@1",)]
+
+
 def test_the_owner_is_the_request_that_set_the_key() -> None:
     history = granted().seen("n1", "prolonged", 40, "a", since=30).seen("n1", "set", 50, "b", since=45)
     history.seen("n1", "deleted", 60, since=55)

@@ -64,11 +64,11 @@ def ledger(folder: Folder) -> list[Change]:
     partly = {c["node"] for c in folder.connections if c["not_understood_bytes"]} | folder.partly_recorded
     changes = [change for change in _changes(folder.nodes) if change.event["node"] not in partly]
     _find_requests(folder, changes)
-    calls = _calls(folder)
+    calls, permits = _calls(folder), folder.config.get("permits", 1)
     for change in changes:
         if change.client and change.request:
             of_process = [own for client, own in calls.items() if client.partition("@")[0] == change.client]
-            change.call, change.is_in_call = _call(of_process, change.sent_ns, change.event["key"])
+            change.call, change.is_in_call = _call(of_process, change.sent_ns, change.event["key"], permits)
     return changes
 
 
@@ -180,14 +180,16 @@ def _calls(folder: Folder) -> dict[str, list[Call]]:
     return {client: sorted(own, key=lambda call: call.from_ns) for client, own in found.items()}
 
 
-def _call(of_tasks: list[list[Call]], sent_ns: int, name: str) -> tuple[Call | None, bool]:
+def _call(of_tasks: list[list[Call]], sent_ns: int, name: str, permits: int) -> tuple[Call | None, bool]:
     """The call in which a request was sent, or else the last one of its client before it. Of several tasks it is only
-    known if one call that asks for this key was under way."""
+    known if one call that asks for this key was under way: the longest of those whose names are in the request's."""
     begun = [[call for call in own if call.from_ns <= sent_ns][-1:] for own in of_tasks]
     last = [call for own in begun for call in own]
     if len(of_tasks) == 1:
         return (last[0], sent_ns <= last[0].to_ns) if last else (None, False)
     under_way = [call for call in last if sent_ns <= call.to_ns]
-    is_named = any(call.key and call.key in name for own in of_tasks for call in own)
-    fitting = [call for call in under_way if call.key in name or not is_named]
+    named = {call.key for own in of_tasks for call in own if call.key and call.key in name}
+    if permits == 1:
+        named = {max(named, key=len)} if named else set()
+    fitting = [call for call in under_way if not named or call.key in named | {""}]
     return (fitting[0] if len(fitting) == 1 else None), bool(under_way)
