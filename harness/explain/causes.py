@@ -42,6 +42,7 @@ Cause = Literal[
     "connections taken",
     "dead entry",
     "cancelled entry",
+    "entry removed",
     "ended session",
     "failover",
     "unknown",
@@ -84,6 +85,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "connections taken": "the client's own waiters held all of its connections",
     "dead entry": "the lock waited for a client that was gone",
     "cancelled entry": "the lock waited for a call that its user had cancelled",
+    "entry removed": "another client took a waiter's entry out, and it never came back",
     "ended session": "the session that held it had ended",
     "failover": "a failover lost the lock",
     "unknown": "the record does not show it",
@@ -101,6 +103,7 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
         "overlong",
     ),
     *("not woken", "not notified", "not let in", "subscription lost", "dead entry", "cancelled entry"),
+    "entry removed",
     *("rejected", "connections taken"),
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""

@@ -1,0 +1,103 @@
+"""Clients that wait on when another one has taken their entry out of the queue. TTL 400 ms: a gap is 2,000 ms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.explained import explain
+from harness.checkers.removed_waiters import Figures, check
+from harness.verdict import Answer, Verdict
+from tests.judge.histories import History, ms
+
+LASTS = 3_000
+
+
+def waiting(
+    *,
+    times: int = 2,
+    by: str = "c2",
+    named: str = "entry-of-c1-{}",
+    grants: int = 5,
+    lasts: float = LASTS,
+    asks: str = "LINDEX queue -1",
+    again: bool = False,
+    outcome: Any = "fail",
+) -> History:
+    """c1 puts an entry into a queue, which c2 takes out, and asks on who is the first; others get in."""
+    history = History(ttl_ms=400, nodes=1, clients=4).watch("n1")
+    history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(80_000), ms(90_000), ms(95_000)
+    for number in range(1, times + 1):
+        at = 10_000 * number
+        more = {"deadline_ns": ms(at + lasts + 300), "validity_ms": 300.0} if outcome == "ok" else {}
+        history.op("c1", "acquire", outcome, number, at, at + lasts, **more)
+        history.op("c2", "acquire", "fail", number, at + 50, at + 150)
+        history.request("c1", "n1", f"LPUSH queue entry-of-c1-{number}", at + 10, at + 11)
+        history.seen("n1", "set", at + 11, since=at + 9, key="queue")
+        history.request(by, "n1", f"LREM queue 0 {named.format(number)}", at + 100, at + 101, reply="1")
+        history.seen("n1", "deleted", at + 101, since=at + 99, key="queue")
+        if again:
+            history.request("c1", "n1", f"LPUSH queue entry-of-c1-{number}", at + 200, at + 201)
+            history.seen("n1", "set", at + 201, since=at + 199, key="queue")
+            history.request("c1", "n1", f"LREM queue 0 entry-of-c1-{number}", at + lasts - 5, at + lasts - 4)
+            history.seen("n1", "deleted", at + lasts - 4, since=at + lasts - 6, key="queue")
+        for turn in range(4):
+            looks = at + 500 + 500 * turn
+            history.request("c1", "n1", asks, looks, looks + 1, reply="null", did=False)
+        for turn in range(grants):
+            came = at + 300 + 300 * turn
+            history.section("c3", came + 10, came + 100, number=100 * number + turn, asked=came)
+            history.request("c3", "n1", f"SET k1 c3-{number}-{turn} NX PX 400", came + 5, came + 6)
+            history.seen("n1", "set", came + 6, f"c3-{number}-{turn}", since=came + 4, ttl=400)
+            history.request("c3", "n1", "DEL k1", came + 100.2, came + 100.8, reply="1")
+            history.seen("n1", "deleted", came + 100.8, since=came + 100.1)
+    return history.seen("n1", "blind", 70_000)
+
+
+def count(history: History) -> int:
+    answer = check(history.recorded())
+    assert isinstance(answer.figures, Figures)
+    assert sum(finding.count for finding in answer.findings) == answer.figures.waits
+    return answer.figures.waits
+
+
+def test_a_client_whose_entry_another_one_took_out_waits_for_nothing() -> None:
+    run = waiting().recorded()
+    (finding,) = check(run).findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
+        "waits-without-entry",
+        "lock",
+        "liveness",
+        2,
+    )
+    assert finding.examples[0].items() >= {"client": "c1", "by": "c2", "out_of": "queue", "overtaken": 5}.items()
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == "entry removed"
+    assert "c2 took its entry out of queue" in told.explanations[0].sentence
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"times": 1},
+        {"by": "c1"},
+        {"named": "entry-of-c4-{}"},
+        {"grants": 4},
+        {"lasts": 2_050},
+        {"asks": "SET k1 c1-again NX PX 400"},
+        {"again": True},
+        {"outcome": "ok"},
+    ],
+    ids=str,
+)
+def test_not_if(how: Any) -> None:
+    """It happened once; the client took it out itself; it was another one's; few came later and got in; the acquire
+    soon ended; it asked for the key; it put an entry there again; it was granted."""
+    assert count(waiting(**how)) == 0
+
+
+def test_without_the_record_nothing_is_told() -> None:
+    history = waiting()
+    history.wire = False
+    assert check(history.recorded()) == Answer()
