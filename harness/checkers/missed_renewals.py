@@ -14,12 +14,16 @@ same. That is certain if all of this was so, on a majority of the nodes that the
 - the client ran for most of the lease (`RAN`), as libraries renew after a third or half of it;
 - until then the lock had said that it was still held, whenever it was asked.
 
+A lock that did send renewals, the last by `EARLY` of the lease, has given up if all of them failed (by an error of the
+node, or without an answer), if it sent none until the end of the lease, and if no fault was in force any more from
+`SILENT` of a lease after the last one: others of its requests were answered then, `LEAST_ANSWERS` or more.
+
 One such section may be a delay that is not on record. `LEAST` of them are a lock that does not renew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -33,14 +37,17 @@ from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, longest_windows
 from harness.history.key_owners import places_of, rows_of
 from harness.history.ledger import ENDINGS, Ledger
-from harness.history.link_activity import Links
+from harness.history.link_activity import Activity, Links
 from harness.history.lock_keys import lock_keys
-from harness.history.node_requests import NodeRequests
+from harness.history.node_requests import ERROR_REPLY, NodeRequests, Request
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer
 
 SHARE: Final = 0.9
 RAN: Final = 0.75
+EARLY: Final = 0.4
+SILENT: Final = 0.2
+LEAST_ANSWERS: Final = 2
 LEAST: Final = 2
 _GRANTS: Final = ("acquire", "reenter")
 _QUESTIONS: Final = (
@@ -68,11 +75,12 @@ class Figures(KeyFigures, frozen=True):
 
 class _Missed(NamedTuple):
     """`section`: its place. `nodes`: on which the key had expired by `at_ns`, when the last of a majority did, or when
-    the lock said that it was no longer held."""
+    the lock said that it was no longer held. `failed`: so many renewals had failed before it gave up."""
 
     section: int
     nodes: tuple[str, ...]
     at_ns: int
+    failed: int = 0
 
 
 def check(run: Recorded) -> Answer:
@@ -89,7 +97,7 @@ def check(run: Recorded) -> Answer:
         return Answer(figures)
     text = (
         f"the lock let the leases of {plural(len(missed), 'section')} end and did not renew them, although the client "
-        "ran and no fault was in the way; it had sent no renewal at all"
+        f"ran and no fault was in the way; it had sent no renewal at all{_some_failed(missed)}"
     )
     examples = [_example(run, one) for one in missed[:_EXAMPLES]]
     return Answer(figures, (MISSED.found("lock", text, len(missed), examples),))
@@ -110,11 +118,16 @@ def _missed(run: Recorded, ledger: Ledger, links: Links, sent: NodeRequests) -> 
             continue
         if sum(what == "expired" or at >= at_ns for what, at in ended.values()) < enough:
             continue
+        asked = _asked_to_renew(run, sent, row, keys)
+        if asked:
+            since_ns = asked[-1].from_client_ns + round(SILENT * lease_ns)
+            if not _gave_up(links.of(client), asked, row.start_ns + round(EARLY * lease_ns), since_ns, at_ns):
+                continue
         if not _was_calm(run, process_of(client), since_ns, at_ns) or links.of(client).is_stuck(since_ns, at_ns):
             continue
-        if ran_ns(run, client, row.start_ns, at_ns) >= RAN * lease_ns and not _asked_to_renew(run, sent, row, keys):
+        if ran_ns(run, client, row.start_ns, at_ns) >= RAN * lease_ns:
             gone = (node for node, (what, at) in ended.items() if what == "expired" and at <= at_ns)
-            yield _Missed(section, tuple(sorted(gone, key=run.nodes.index)), at_ns)
+            yield _Missed(section, tuple(sorted(gone, key=run.nodes.index)), at_ns, len(asked))
 
 
 def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, tuple[set[str], int, dict[str, tuple[str, int]]]]:
@@ -139,6 +152,11 @@ def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, tuple[set[str], int, 
             ended[str(node)] = end_of.get(owner, ("", FOREVER_NS))
         found[section] = keys | {str(key)}, len(on[section]), ended
     return found
+
+
+def _some_failed(missed: Sequence[_Missed]) -> str:
+    failed = sum(one.failed > 0 for one in missed)
+    return f" (of {failed}: none after one that failed)" if failed else ""
 
 
 def _asked(run: Recorded, section: Any) -> Iterator[tuple[str, int]]:
@@ -175,17 +193,26 @@ def _was_calm(run: Recorded, client: str, since_ns: int, at_ns: int) -> bool:
     return not run.wrong_clocks.nodes(since_ns, at_ns) and not run.wrong_clocks.mislead(client, since_ns, at_ns)
 
 
-def _asked_to_renew(run: Recorded, sent: NodeRequests, section: Any, keys: set[str]) -> bool:
-    """Whether the client may have sent a renewal to any node, until the section ended."""
+def _asked_to_renew(run: Recorded, sent: NodeRequests, section: Any, keys: set[str]) -> list[Request]:
+    """The requests of the client to any node that may be renewals, until the section ended."""
     held = run.ops[((run.ops["f"] == "held") & (run.ops["client"] == section.client)).to_numpy(bool)]
     calls = list(rows_of(held, "invoke_ns", "complete_ns"))
-    return any(
-        not keys.isdisjoint((*request.keys, *request.arguments))
+    asked = (
+        request
         for node in run.nodes
         for request in sent.between(process_of(str(section.client)), node, section.start_ns, section.end_ns)
         if request.command.upper() not in _QUESTIONS
         or not any(began <= request.from_client_ns <= done for began, done in calls)
     )
+    found = (one for one in asked if not keys.isdisjoint((*one.keys, *one.arguments)))
+    return sorted(found, key=lambda one: one.from_client_ns)
+
+
+def _gave_up(client: Activity, asked: Sequence[Request], by_ns: int, since_ns: int, at_ns: int) -> bool:
+    """Whether all these renewals had failed, soon, and the client had other requests answered when it was high time to
+    try again."""
+    is_failed = all(one.reply is None or one.reply.startswith(ERROR_REPLY) for one in asked)
+    return is_failed and asked[-1].from_client_ns <= by_ns and client.answered(since_ns, at_ns) >= LEAST_ANSWERS
 
 
 def _example(run: Recorded, one: _Missed) -> dict[str, object]:
@@ -195,6 +222,7 @@ def _example(run: Recorded, one: _Missed) -> dict[str, object]:
         "at_ms": run.at_ms(one.at_ns),
         "granted_ms": run.at_ms(row.start_ns),
         "nodes": one.nodes,
+        **({"failed": one.failed} if one.failed else {}),
         "left_ms": run.at_ms(row.end_ns),
     }
 
@@ -203,16 +231,19 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     client, nodes = printable(str(example["client"])), [printable(str(node)) for node in example["nodes"]]
     granted, at, left = (float(example[name]) for name in ("granted_ms", "at_ms", "left_ms"))
+    failed = plural(int(example.get("failed", 0)), "request")
+    sent = f"sent none after {failed} to renew it that failed" if "failed" in example else _NOTHING
     ended = f"The key had expired on {listed(nodes)} by" if nodes else "The lock said that it was no longer held at"
     return Told(
         f"{client} was granted the lock at {granted:+,.1f} ms and was inside until {left:+,.1f} ms. {ended} "
         f"{at:+,.1f} ms, {milliseconds(at - granted)} after the grant, because the lock "
-        f"had not sent one request to renew it. {client} ran, no fault was in the way, and whenever it had "
+        f"{sent}. {client} ran, no fault was in the way, and whenever it had "
         "asked before, the lock had said that it was still held.",
         cause="not prolonged",
     )
 
 
+_NOTHING: Final = "had not sent one request to renew it"
 MISSED: Final = FindingKind(
     "renewal-missed",
     "lease",

@@ -93,6 +93,33 @@ def test_a_fault_on_a_minority_of_the_nodes_keeps_no_lock_from_renewing(down: st
     assert missed(made) == number
 
 
+@pytest.mark.parametrize(
+    ("at", "reply", "hit", "asks", "number"),
+    [
+        (110, '{"error":"NOREPLICAS"}', (), ("ok", "ok", "ok"), 2),
+        (110, None, (), ("ok", "ok", "ok"), 2),
+        (110, '{"error":"NOREPLICAS"}', (2_000, 2_150), ("ok", "ok", "ok"), 2),
+        (110, "1", (), ("ok", "ok", "ok"), 0),
+        (110, '{"error":"NOREPLICAS"}', (2_000, 2_300), ("ok", "ok", "ok"), 0),
+        (200, '{"error":"NOREPLICAS"}', (), ("ok", "ok", "ok"), 0),
+        (110, '{"error":"NOREPLICAS"}', (), ("ok",), 0),
+    ],
+    ids=["an error", "no answer", "soon healed", "done", "healed late", "tried late", "was not answered"],
+)
+def test_a_lock_that_gives_up_after_one_renewal_that_failed(
+    at: float, reply: str | None, hit: Any, asks: Any, number: int
+) -> None:
+    made = two(asks=asks)
+    for start in STARTS:
+        answered = None if reply is None else start + at + 1
+        more = {"did": False} if reply is None else {"did": False, "reply": reply}
+        made.request("c1", "n1", "EVAL renew 1 k1 v", start + at, answered, connection=777, **more)
+        made.closed[777] = (start + at + 20, None)
+    if hit:
+        made.fault("f1", *hit, nodes=("n1",))
+    assert missed(made) == number
+
+
 def test_one_of_them_may_be_a_delay_that_is_not_on_record() -> None:
     made = section(renewing(), 2_000).seen("n1", "blind", 9_000)
     answer = check(made.recorded())
