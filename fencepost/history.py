@@ -10,8 +10,8 @@ which the resource accepted them. `nodes.jsonl` holds the `KeyEvent`s that the w
     {"f":"acquire","outcome":"ok","key":"k1","section":7,"invoke_ns":…,"complete_ns":…,"validity_ms":978.2,…}
 
 A client process may have several *tasks* that share one lock object. Each is an owner of its own: it has its own logs
-and is called `c1@1`, `c1@2`, …, while faults and links name the process, `c1`. A task that holds two keys at once is two
-of them, one after the other.
+and is called `c1@1`, `c1@2`, …, while faults and links name the process, `c1`. A task that holds two keys at once is
+two of them, one after the other.
 
 A client numbers its *sections* from 1. Every operation from the first acquire attempt to the release carries the
 number. Failed attempts carry the number of the section that they were for, so the waiting time is from the first invoke
