@@ -57,7 +57,6 @@ AT_ONCE: Final = 2
 PRELOADED: Final = ["numpy", "pandas", "pyarrow.parquet", "msgspec", "hypothesis", "pytest", "_pytest.assertion"]
 
 _WIDER: Final = "groups lie one behind the other on a line of numbers: a wider gap between them orders nothing anew"
-_SLOWER: Final = "says only when the slower of two ways is taken; both find the same"
 EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
     (
         "harness/checkers/acquire_timeouts.py",
@@ -108,11 +107,6 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
     ("harness/history/groups.py", "TimeLine.of", "before = first - 2"): _WIDER,
     ("harness/history/groups.py", "TimeLine.of", "shift *= last - before + 2"): _WIDER,
     (
-        "harness/history/groups.py",
-        "look_up",
-        "if size < 4 * (len(known) + len(wanted)) + 1024:",
-    ): _SLOWER,
-    (
         "harness/history/quorum_support.py",
         "Backing._restarted",
         "before != after and lost >= from_ns and seen < to_ns",
@@ -127,21 +121,6 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "placed",
         "numbers = upper.astype(np.min_scalar_type(-largest - 2))",
     ): "says only how many bytes a number takes",
-    (
-        "harness/history/groups.py",
-        "all_different",
-        "if numbers.min(initial=0) > 0 and (size := width_of(numbers)) <= 4 * len(numbers) + 1024:",
-    ): _SLOWER,
-    (
-        "harness/history/groups.py",
-        "all_different",
-        "if numbers.min(initial=0) >= 1 and (size := width_of(numbers)) <= 4 * len(numbers) + 1024:",
-    ): _SLOWER,
-    (
-        "harness/history/groups.py",
-        "all_different",
-        "if numbers.min(initial=0) >= 0 and (size := width_of(numbers)) < 4 * len(numbers) + 1024:",
-    ): _SLOWER,
     (
         "harness/history/overlaps.py",
         "overlapping_pairs",

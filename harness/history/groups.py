@@ -1,8 +1,7 @@
 """Columns in groups: ordering, and the times of many groups on one number line.
 
-Everything here costs at most n log n, and mostly n. Small codes are ordered by counting (numpy does that, 16 bits at a
-time). Groups are placed one after the other on one line of 64-bit numbers, so that a single sort, running maximum or
-search replaces a loop over the groups.
+Groups are placed one after the other on one line of 64-bit numbers, so that a single sort, running maximum or search
+replaces a loop over the groups.
 """
 
 from __future__ import annotations
@@ -22,28 +21,11 @@ Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.integer[Any]]
 """Small numbers, stored in as few bits as they need."""
 
-_HALF_BITS = 16
-
 
 def codes_of(names: pd.Series) -> Codes:
     """The column's names as small numbers; equal names have equal numbers."""
     codes: Codes = names.astype("category").cat.codes.to_numpy()
     return codes
-
-
-def stable_order(codes: Codes) -> Ints:
-    """The stable order that groups equal codes (all at least 0)."""
-    if not len(codes):
-        return np.zeros(0, np.int64)
-    if ascending(codes):
-        return np.arange(len(codes))
-    largest = int(codes.max())
-    if largest >> (2 * _HALF_BITS):
-        return np.argsort(codes, kind="stable")
-    order = np.argsort(codes.astype(np.uint16), kind="stable")
-    if largest >> _HALF_BITS:
-        order = order[np.argsort((codes[order] >> _HALF_BITS).astype(np.uint16), kind="stable")]
-    return order
 
 
 def narrowed(values: Codes, there: Bools | bool = True) -> Codes:
@@ -60,48 +42,36 @@ def width_of(codes: Codes) -> int:
     return int(codes.max()) + 1 if len(codes) else 1
 
 
-def ascending(values: Codes) -> bool:
-    return bool((values[1:] >= values[:-1]).all())
-
-
 @dataclass(frozen=True, slots=True)
 class Groups:
     """Rows grouped by a number that they share. Group g has the places `edges[g]` to `edges[g + 1]` in the result of
     `take`; it may be empty."""
 
     edges: Ints
-    _row: Ints | None
-    """The row at each place; None if every row is at its own place."""
+    order: Ints
+    """All rows, ordered by group."""
 
     @classmethod
     def of(cls, codes: Codes, order_by: Ints | None = None) -> Groups:
         """A group for each code from 0 to the largest. Within a group, rows are in the table's order, or ordered by
         `order_by` (ties in the table's order)."""
         edges = np.append(0, np.cumsum(np.bincount(codes, minlength=1)))
-        by_value = None if order_by is None or ascending(order_by) else np.argsort(order_by, kind="stable")
-        if by_value is not None:
-            return cls(edges, by_value[stable_order(codes[by_value])])
-        return cls(edges, None if ascending(codes) else stable_order(codes))
+        return cls(edges, np.argsort(codes, kind="stable") if order_by is None else np.lexsort((order_by, codes)))
 
     @classmethod
     def of_equal(cls, numbers: Codes) -> Groups:
         """A group for each distinct number, in ascending order; none is empty."""
-        row = None if ascending(numbers) else np.argsort(numbers, kind="stable")
-        taken = numbers if row is None else numbers[row]
-        return cls(np.append(np.flatnonzero(_changes(taken)), len(numbers)), row)
+        order = np.argsort(numbers, kind="stable")
+        _, first = np.unique(numbers[order], return_index=True)
+        return cls(np.append(first, len(numbers)), order)
 
     def take(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The column, reordered by group."""
-        return column if self._row is None else column.take(self._row)
+        return column.take(self.order)
 
     def rows(self, places: Ints) -> Ints:
         """The rows at these places."""
-        return places if self._row is None else self._row[places]
-
-    @property
-    def order(self) -> Ints:
-        """All rows, ordered by group."""
-        return np.arange(self.edges[-1]) if self._row is None else self._row
+        return self.order[places]
 
     @property
     def begins(self) -> Ints:
@@ -151,11 +121,6 @@ class Groups:
         return np.maximum.reduceat(taken, self.edges[:-1]) if len(taken) else taken
 
 
-def _changes(values: Codes) -> Bools:
-    """Which values differ from their predecessor; the first one counts as different."""
-    return np.append(True, values[1:] != values[:-1])[: len(values)]
-
-
 @dataclass(frozen=True, slots=True)
 class TimeLine:
     """Rows ordered by group and start, with their starts on one number line on which no two groups touch."""
@@ -184,16 +149,12 @@ class TimeLine:
         line = cls(start, moments, before, last, shift)
         return cls(line.place(start), moments, before, last, line._shift)
 
-    def place(self, until: Ints, rows: Ints | None = None) -> Ints:
-        """Each row's time on the line, or that of these rows only. It is at or after a start of its group exactly if
-        the time itself is. A time before the earliest start is placed before the group's starts, a time after the
-        latest start after them."""
-        if rows is not None:
-            until = until[rows]
+    def place(self, until: Ints) -> Ints:
+        """Each row's time on the line. It is at or after a start of its group exactly if the time itself is. A time
+        before the earliest start is placed before the group's starts, a time after the latest start after them."""
         if self._moments is not None:
             until = np.searchsorted(self._moments, until, side="right") - 1
-        placed: Ints = np.clip(until, self._before, self._last)
-        placed += self._shift if rows is None else self._shift[rows]
+        placed: Ints = np.clip(until, self._before, self._last) + self._shift
         return placed
 
 
@@ -236,14 +197,6 @@ def look_up(known: Ints, wanted: Ints) -> Ints:
     """For each wanted number its last place in `known`; -1 if it is not there."""
     if not len(known):
         return np.full(len(wanted), -1, np.int64)
-    size = width_of(known)
-    if size <= 4 * (len(known) + len(wanted)) + 1024:
-        places = np.full(size, -1, np.min_scalar_type(-len(known)))
-        places[known] = np.arange(len(known), dtype=places.dtype)
-        inside = (wanted >= 0) & (wanted < size)
-        if inside.all():
-            return places[wanted].astype(np.int64)
-        return np.where(inside, places[np.where(inside, wanted, 0)], -1).astype(np.int64)
     order = np.argsort(known, kind="stable")
     at = np.searchsorted(known[order], wanted, side="right") - 1
     found: Ints = order[np.maximum(at, 0)]
@@ -251,10 +204,6 @@ def look_up(known: Ints, wanted: Ints) -> Ints:
 
 
 def all_different(numbers: Ints) -> bool:
-    if numbers.min(initial=0) >= 0 and (size := width_of(numbers)) <= 4 * len(numbers) + 1024:
-        there = np.zeros(size, np.bool_)
-        there[numbers] = True
-        return int(there.sum()) == len(numbers)
     return len(np.unique(numbers)) == len(numbers)
 
 

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.history.groups import Bools, Codes, Groups, Ints, TimeLine, ascending, codes_of, placed, stable_order
+from harness.history.groups import Bools, Codes, Groups, Ints, TimeLine, codes_of, placed
 
 OverlapBlame = Literal["lock", "client", "undecided"]
 BLAMES: Final[tuple[OverlapBlame, ...]] = ("lock", "client", "undecided")
@@ -55,18 +55,17 @@ class Windows:
 
     @classmethod
     def of(cls, sections: pd.DataFrame, rows: Ints) -> Windows:
-        """The windows of these rows. Nothing is copied if these are all rows in the table's order."""
-        chosen = slice(None) if len(rows) == len(sections) and ascending(rows) else rows
+        """The windows of these rows."""
         return cls(
-            key=codes_of(sections["key"])[chosen],
-            party=parties_of(sections)[chosen],
-            start=sections["start_ns"].to_numpy(np.int64)[chosen],
-            end=sections["end_ns"].to_numpy(np.int64)[chosen],
-            certain_until=sections["deadline_min_ns"].to_numpy(np.int64)[chosen],
-            possible_until=sections["deadline_max_ns"].to_numpy(np.int64)[chosen],
+            key=codes_of(sections["key"])[rows],
+            party=parties_of(sections)[rows],
+            start=sections["start_ns"].to_numpy(np.int64)[rows],
+            end=sections["end_ns"].to_numpy(np.int64)[rows],
+            certain_until=sections["deadline_min_ns"].to_numpy(np.int64)[rows],
+            possible_until=sections["deadline_max_ns"].to_numpy(np.int64)[rows],
             lapsed=(
-                sections["lapsed_from_ns"].to_numpy(np.int64)[chosen],
-                sections["lapsed_to_ns"].to_numpy(np.int64)[chosen],
+                sections["lapsed_from_ns"].to_numpy(np.int64)[rows],
+                sections["lapsed_to_ns"].to_numpy(np.int64)[rows],
             )
             if "lapsed_to_ns" in sections
             else None,
@@ -78,7 +77,7 @@ class Windows:
     def by_party(self) -> tuple[Ints, Bools]:
         """The rows ordered by party and key, and which of these come first of their party and key. The windows are
         ordered by key."""
-        order = stable_order(self.party)
+        order = np.argsort(self.party, kind="stable")
         first = np.ones(len(self), np.bool_)
         first[1:] = self.party[order[1:]] != self.party[order[:-1]]
         first[1:] |= self.key[order[1:]] != self.key[order[:-1]]

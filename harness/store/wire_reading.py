@@ -19,7 +19,7 @@ import pyarrow as pa
 from cluster.base import DIALLED_FROM
 from cluster.requests import Chunks, Conversations, Decode
 from fencepost.errors import UsageError
-from harness.history.groups import Bools, Ints, stable_order
+from harness.history.groups import Bools, Ints
 from harness.store.wire import CONNECTIONS_SCHEMA, ENDED, REQUESTS_SCHEMA, SCRIPTS, Wire
 from harness.store.wire_files import (
     CLIENT_CLOSED,
@@ -126,7 +126,7 @@ class _Connections:
         is_one = self.record.kind == kind
         is_one = is_one if other is None else is_one | (self.record.kind == other)
         rows = np.flatnonzero(is_one & (self.place >= 0))
-        return rows[stable_order(self.place[rows])]
+        return rows[np.argsort(self.place[rows], kind="stable")]
 
     def chunks(self, kind: int, own: Bools) -> Chunks:
         """What came with records of this kind over these connections, which are counted anew."""

@@ -12,13 +12,10 @@ from harness.history.groups import (
     TimeLine,
     address,
     all_different,
-    ascending,
     first_not_larger,
     look_up,
     narrowed,
     placed,
-    stable_order,
-    width_of,
 )
 
 quickly = settings(max_examples=150)
@@ -28,16 +25,6 @@ at_a_border = st.sampled_from([2**bits + off for bits in (5, 6, 7, 8, 15, 16, 31
 
 def ints(values: list[int]) -> np.ndarray:
     return np.array(values, np.int64)
-
-
-@quickly
-@given(st.lists(st.sampled_from([0, 1, 2, 1 << 16, (1 << 16) + 1, 1 << 17, 1 << 32, (1 << 32) + 1]), max_size=12))
-def test_equal_codes_are_grouped_in_the_order_of_their_rows(codes: list[int]) -> None:
-    small = [code for code in codes if code < 1 << 16]
-    middle = [code for code in codes if code < 1 << 32]
-    for some in (small, middle, codes):
-        assert stable_order(ints(some)).tolist() == sorted(range(len(some)), key=some.__getitem__)
-        assert width_of(ints(some)) == 1 + max(some, default=0)
 
 
 @quickly
@@ -62,12 +49,6 @@ def test_what_is_placed_is_ordered_as_its_pairs_are(pairs: list[tuple[int, int]]
     numbers = placed(upper, lower).tolist()
     assert len(set(numbers)) == len(set(pairs))
     assert [pairs[row] for row in sorted(range(len(pairs)), key=numbers.__getitem__)] == sorted(pairs)
-
-
-@quickly
-@given(st.lists(few, max_size=4))
-def test_ascending_allows_equal_neighbours(values: list[int]) -> None:
-    assert ascending(ints(values)) == (values == sorted(values))
 
 
 def assert_grouped(groups: Groups, expected: list[list[int]], flags: list[bool], times: list[int]) -> None:
