@@ -24,7 +24,7 @@ class Pace:
 
 class FindingPace(Pace):
     """Doubles concurrency, up to `most`, until two runs disturb each other, then bisects. Two runs that were
-    too disturbed (`harness.campaign.disturbed`) at the same number are too many: then it goes halfway back to the last
+    too disturbed (`harness.campaign.of_a_run`) at the same number are too many: then it goes halfway back to the last
     number that was not, and so on until there is none between. `known`: the highest number at which enough runs went
     undisturbed; 0 before that."""
 

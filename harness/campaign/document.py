@@ -1,6 +1,6 @@
 """What a study says, as blocks that are written once and rendered to HTML, Markdown, CSV and JSON.
 
-`to_html` and `to_markdown` show the blocks. CSV and JSON are for programs: they hold the numbers, and nothing rounded.
+`forms` and `to_markdown` show the blocks. CSV and JSON are for programs: they hold the numbers, and nothing rounded.
 Whatever is a `str` here is foreign text, which no form takes for markup.
 """
 

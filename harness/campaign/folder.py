@@ -20,7 +20,6 @@ import msgspec
 from fencepost.errors import UsageError
 from fencepost.files import kind_of, read_document, read_json, write_whole
 from harness.campaign.grid import Cell, Grid, Part
-from harness.campaign.growth import grown
 from harness.campaign.measure import Figures
 from harness.campaign.plan_order import Slot
 from harness.run.environment import revision_in_words
@@ -182,7 +181,7 @@ def _continued(path: Path, begun: Campaign, asked: Campaign, *, may_grow: bool) 
     """The campaign that was begun, with what is asked for added to it. Raises UsageError if the two do not fit. Texts
     for readers may be other ones."""
     reworded = begun.grid.worded_as(asked.grid)
-    grid = grown(reworded, asked.grid) if may_grow else asked.grid
+    grid = reworded.grown(asked.grid) if may_grow else asked.grid
     if grid is None or (grid != reworded and not may_grow):
         raise UsageError(
             f"{path} holds another campaign ({begun.grid.title}; {_difference(begun.grid, asked.grid)}); "

@@ -1,12 +1,32 @@
-"""Every form of a document: a page, Markdown, CSV and JSON."""
+"""Every form of a document: a page that needs nothing but itself, Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
 import msgspec
+from markupsafe import Markup, escape
 
-from harness.campaign.document import StudyDocument
-from harness.campaign.to_html import html
+from fencepost.text import printable
+from harness.campaign.document import Code, Strong, StudyDocument, Text
+from harness.campaign.prose import html as prose
 from harness.campaign.to_markdown import markdown
+from harness.report.html import render, script_json
+
+
+def html(document: StudyDocument) -> str:
+    return render("document.html.j2", document=document, text=_text, prose=prose, script_json=script_json)
+
+
+def _text(text: Text) -> Markup:
+    match text:
+        case Markup():
+            return text
+        case Code():
+            return Markup("<code>%s</code>") % printable(text)
+        case Strong():
+            return Markup("<b>%s</b>") % printable(text)
+        case str():
+            return escape(printable(text))
+    return Markup("").join(map(_text, text))
 
 
 def forms_of(document: StudyDocument) -> dict[str, str | bytes]:

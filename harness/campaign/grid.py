@@ -137,6 +137,26 @@ class Grid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             parts=tuple(parts),
         )
 
+    def grown(self, asked: Grid) -> Grid | None:
+        """This grid with the parts, cells and seeds of the other one added; None if they differ in something that both
+        have."""
+        if self.first_seed != asked.first_seed or self.name != asked.name:
+            return None
+        parts = {part.title: part for part in self.parts}
+        for part in asked.parts:
+            there = parts.get(part.title, part)
+            cells = {cell.name: cell for cell in there.cells}
+            alike = msgspec.structs.replace(there, cells=(), seeds=1) == msgspec.structs.replace(
+                part, cells=(), seeds=1
+            )
+            if not alike or any(cells.get(cell.name, cell) != cell for cell in part.cells):
+                return None
+            cells |= {cell.name: cell for cell in part.cells}
+            parts[part.title] = msgspec.structs.replace(
+                there, cells=tuple(cells.values()), seeds=max(there.seeds, part.seeds)
+            )
+        return msgspec.structs.replace(self, parts=tuple(parts.values()))
+
     def words(self, name: str, seed: int) -> list[str]:
         """The options of `fencepost test` for this cell and seed; of a scripted cell those of `fencepost script`."""
         part, cell = self.cells[name]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from fencepost.history import FaultEvent
-from harness.campaign.disturbed import disturbances
+from fencepost.text import milliseconds, number
 from harness.campaign.durations import Ints, bin_of
 from harness.checkers import capacity, disturbance, exclusion
+from harness.checkers.coverage import BRIEF_TTLS
 from harness.explain.explanation import Explained, clearest_of
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import majority_windows
@@ -19,6 +20,8 @@ from harness.history.recorded import Recorded
 from harness.verdict import Finding, Verdict
 
 BLAMES: Final = ("lock", "client", "undecided")
+_STOLEN_PERCENT: Final = 5.0
+"""More than the figures of equal runs on a quiet machine differ from each other."""
 MOMENT_NS: Final = 250_000_000
 """The load is cut into moments of this length, in each of which some client is granted a lock or none is."""
 
@@ -182,6 +185,20 @@ def fsync_ms(seen: JudgedRun) -> dict[str, float] | None:
 
 def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
+
+
+def disturbances(of: disturbance.Figures, ttl_ms: float) -> Iterator[str]:
+    """What of a run was too far from its plan, each in a few words; nothing for a run that can be compared. Rates are
+    those of a plan: these faults, at these times, against clients that go on at once. A delay is long if it is a tenth
+    of a TTL, as for a fault that lasts so short (`harness.checkers.coverage`)."""
+    limit_ms = BRIEF_TTLS * ttl_ms
+    for who, late in (("clients", of.clients), ("the harness", of.harness)):
+        if late and late.p99_ms >= limit_ms:
+            yield f"scheduling delay of {who} {milliseconds(late.p99_ms)} (p99)"
+    if of.latest and of.latest.late_ms >= limit_ms:
+        yield f"a fault was injected {milliseconds(of.latest.late_ms)} late"
+    if of.stolen_percent >= _STOLEN_PERCENT:
+        yield f"a hypervisor took {number(of.stolen_percent)} % of the processors' time"
 
 
 def disturbed(seen: JudgedRun) -> tuple[str, ...]:

@@ -23,7 +23,6 @@ from __future__ import annotations
 import shutil
 import sys
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
@@ -34,7 +33,6 @@ from cluster.lifetime import temporary_folder
 from fencepost.boundary import exit_code_of
 from fencepost.errors import UsageError
 from fencepost.files import read_document
-from harness.store.archive import unpack
 from harness.store.manifest import RunManifest, check_manifest, write_manifest
 from harness.store.run_folder import RunFolder
 
@@ -44,8 +42,6 @@ MOST_BYTES: Final = 1_000_000
 _MADE_ANEW: Final = ("report.html", "history.parquet", "verdict.json", "logs")
 _DASHES: Final = "---"
 _AWAITED: Final = "awaited"
-WHY_AWAITED: Final = "The run of this finding is awaited: the one that was archived has no record of the links."
-"""The first line of such a text."""
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,28 +118,6 @@ def pack_small(run: RunFolder, file: Path) -> None:
         raise UsageError(
             f"{run.name} is {size:,} bytes in one file, at most {MOST_BYTES:,} are allowed; choose a shorter run"
         )
-
-
-def disagreements(finding: Finding, folder: Path) -> Iterator[str]:
-    """Judge the run of a finding again: what it shows otherwise than the finding says. A finding whose run is awaited
-    must say so."""
-    if finding.about.is_awaited:
-        if finding.body.strip().partition("\n")[0] != WHY_AWAITED:
-            yield "the first line below its title does not say that its run is awaited"
-        return
-    # Judging imports pandas; reading findings does not need it.
-    from harness.checkers.judge import judge_folder
-
-    parcel = (folder / finding.about.run).read_bytes()
-    with tarfile.open(folder / finding.about.run) as tar:
-        name = tar.getnames()[0].partition("/")[0]
-    with TemporaryDirectory(prefix="fencepost-finding-", dir=temporary_folder()) as scratch:
-        _, verdict = judge_folder(unpack(parcel, name, Path(scratch)))
-    if verdict.verdict != finding.about.verdict:
-        yield f"the verdict is {verdict.verdict}, not {finding.about.verdict}"
-    blamed = {each.kind for each in verdict.findings if each.blame == "lock"}
-    if finding.about.finding not in blamed:
-        yield f"the lock is blamed for {', '.join(sorted(blamed)) or 'nothing'}, not for {finding.about.finding}"
 
 
 def _forget_folders(run: RunFolder) -> None:

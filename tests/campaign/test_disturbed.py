@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.campaign.aggregate import summaries
-from harness.campaign.disturbed import disturbances
 from harness.campaign.export import cells_frame, runs_frame
 from harness.campaign.folder import RunLine
 from harness.campaign.matrices import matrices
+from harness.campaign.of_a_run import disturbances
 from harness.campaign.tables import details
 from harness.checkers.disturbance import Figures, Late, LateFault
 from tests.campaign.made import grid, line

@@ -10,7 +10,6 @@ import pytest
 from fencepost.errors import UsageError
 from harness.campaign.folder import CampaignFolder
 from harness.campaign.grid import Cell, Grid, Part
-from harness.campaign.growth import grown
 from tests.campaign import made
 
 
@@ -20,19 +19,19 @@ def grid(*cells: str, seeds: int = 2, part: str = "a part", **options: str) -> G
 
 
 def test_cells_seeds_and_parts_are_added_and_nothing_is_lost() -> None:
-    both = grown(grid("a", "b", seeds=2), grid("c", "b", seeds=5))
+    both = grid("a", "b", seeds=2).grown(grid("c", "b", seeds=5))
     assert both is not None
     assert list(both.cells) == ["a", "b", "c"]
     assert [part.seeds for part in both.parts] == [5]
-    assert grown(both, grid("a", seeds=1)) == both
-    other = grown(both, grid("d", part="another part"))
+    assert both.grown(grid("a", seeds=1)) == both
+    other = both.grown(grid("d", part="another part"))
     assert other is not None
     assert [part.title for part in other.parts] == ["a part", "another part"]
 
 
 @pytest.mark.parametrize("other", [grid("a", ttl="2s"), msgspec.structs.replace(grid("a"), first_seed=7)])
 def test_what_both_have_must_be_the_same(other: Grid) -> None:
-    assert grown(grid("a"), other) is None
+    assert grid("a").grown(other) is None
 
 
 def test_a_folder_grows_only_where_that_is_wanted_and_the_new_grid_stays(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from harness.api import Run, load
-from harness.campaign.disturbed import disturbances
+from harness.campaign.of_a_run import disturbances
 from harness.checkers.disturbance import Figures as Disturbance
 from tests.harness import runs
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.campaign import wording
 from harness.campaign.folder import RunLine
-from harness.campaign.to_html import html
+from harness.campaign.forms import html
 from harness.nightly.changes import changes
 from harness.nightly.grid import CONTROLS, SCRIPTED_CONTROLS, nightly_grid
 from harness.nightly.nights import Failing, Night, Played, failing_of, keep_night, played_of, read_nights

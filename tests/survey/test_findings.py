@@ -12,15 +12,16 @@ from harness.campaign.folder import read_campaign, read_run_lines
 from harness.cli.main import run
 from harness.store.manifest import RunManifest, check_manifest, write_manifest
 from harness.store.run_folder import RunFolder
-from harness.studies.findings.evidence import EMPTY_BLOCK, block, strange_figures, with_block
+from harness.studies.findings.evidence import EMPTY_BLOCK, block, with_block
 from harness.studies.findings.study import replayed
 from harness.studies.findings.table import TIGHT
 from harness.survey import findings
-from harness.survey.findings import MOST_BYTES, WHY_AWAITED, About, Finding, disagreements, pack_small, read_findings
+from harness.survey.findings import MOST_BYTES, About, Finding, pack_small, read_findings
 from harness.survey.promises import PROMISES
 from harness.survey.subjects import SUBJECTS
 from tests.explain.test_terminal import folder_of, restarted
 from tests.harness.runs import ROOT
+from tests.survey.published import WHY_AWAITED, disagreements, strange_figures
 from workloads.registry import find_lock
 
 KEPT = ROOT / "results" / "survey" / "findings"

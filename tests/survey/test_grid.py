@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from fencepost.errors import UsageError
-from harness.campaign.growth import grown
 from harness.campaign.plan_order import in_order
 from harness.campaign.play import playable
 from harness.options import parse_run
@@ -49,7 +48,7 @@ def test_all_subjects_meet_every_fault_before_any_meets_it_again() -> None:
 def test_the_quick_form_is_a_part_of_the_whole_and_small() -> None:
     whole = survey_grid(chosen((), quick=False), 5, None)
     quick = survey_grid(chosen((), quick=True), 1, None, quick=True)
-    assert grown(whole, quick) == whole
+    assert whole.grown(quick) == whole
     assert quick.run_count <= 80
     assert {part.title for part in quick.parts} == {"Five servers"}
 

@@ -2,13 +2,12 @@
 which versions.
 
 It is a block between two comments, drawn from the record of the replays. Beside it, a text has no figure that is not a
-field of its data (`strange_figures`).
+field of its data.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from fencepost.markdown import escaped, table
@@ -21,17 +20,6 @@ from harness.studies.findings.study import Replayed
 _BEGIN: Final = "<!-- from the record of the replays: make published -->"
 _END: Final = "<!-- end -->"
 EMPTY_BLOCK: Final = f"{_BEGIN}\n\nNo replay is on record.\n\n{_END}"
-_NOT_MEASURED: Final = re.compile(
-    r"```.*?```"  # a block of code
-    r"|^ {4}.*?$"  # an indented one
-    r"|`[^`]*`"  # code within a line
-    r"|\(\d+(?:-\d+)?(?:,[^()]*)?\)"  # lines of a source file
-    r"|#\d+"  # an issue
-    r"|\b(?:19|20)\d\d\b"  # a year
-    r"|\bv\d+(?:\.\d+)*\b|\b\d+\.\d+\.\d+(?:-[\w.]+)?\b",  # a version
-    re.DOTALL | re.MULTILINE,
-)
-_FIGURE: Final = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
 
 
 def block(found: Sequence[Replayed], campaign: Campaign) -> str:
@@ -69,14 +57,3 @@ def with_block(text: str, measured: str) -> str:
     if not begin or not end:
         raise ValueError("the text has no block for what is measured")
     return f"{before}{measured}{after}"
-
-
-def without_block(text: str) -> str:
-    return with_block(text, "")
-
-
-def strange_figures(text: str, fields: Iterable[str]) -> list[str]:
-    """The figures of a text that are none of these fields. Code, lines of sources, issues and versions are no figures.
-    `fields`: texts that hold the data."""
-    known = {number for field in fields for number in _FIGURE.findall(field)}
-    return [number for number in _FIGURE.findall(_NOT_MEASURED.sub("", without_block(text))) if number not in known]

@@ -1,0 +1,56 @@
+"""What is asked of a published finding: does its run still show it, and is each figure of its text one of its data?"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from cluster.lifetime import temporary_folder
+from harness.checkers.judge import judge_folder
+from harness.store.archive import unpack
+from harness.studies.findings.evidence import with_block
+from harness.survey.findings import Finding
+
+WHY_AWAITED: Final = "The run of this finding is awaited: the one that was archived has no record of the links."
+"""The first line of such a text."""
+_NOT_MEASURED: Final = re.compile(
+    r"```.*?```"  # a block of code
+    r"|^ {4}.*?$"  # an indented one
+    r"|`[^`]*`"  # code within a line
+    r"|\(\d+(?:-\d+)?(?:,[^()]*)?\)"  # lines of a source file
+    r"|#\d+"  # an issue
+    r"|\b(?:19|20)\d\d\b"  # a year
+    r"|\bv\d+(?:\.\d+)*\b|\b\d+\.\d+\.\d+(?:-[\w.]+)?\b",  # a version
+    re.DOTALL | re.MULTILINE,
+)
+_FIGURE: Final = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
+
+
+def disagreements(finding: Finding, folder: Path) -> Iterator[str]:
+    """Judge the run of a finding again: what it shows otherwise than the finding says. A finding whose run is awaited
+    must say so."""
+    if finding.about.is_awaited:
+        if finding.body.strip().partition("\n")[0] != WHY_AWAITED:
+            yield "the first line below its title does not say that its run is awaited"
+        return
+    parcel = (folder / finding.about.run).read_bytes()
+    with tarfile.open(folder / finding.about.run) as tar:
+        name = tar.getnames()[0].partition("/")[0]
+    with TemporaryDirectory(prefix="fencepost-finding-", dir=temporary_folder()) as scratch:
+        _, verdict = judge_folder(unpack(parcel, name, Path(scratch)))
+    if verdict.verdict != finding.about.verdict:
+        yield f"the verdict is {verdict.verdict}, not {finding.about.verdict}"
+    blamed = {each.kind for each in verdict.findings if each.blame == "lock"}
+    if finding.about.finding not in blamed:
+        yield f"the lock is blamed for {', '.join(sorted(blamed)) or 'nothing'}, not for {finding.about.finding}"
+
+
+def strange_figures(text: str, fields: Iterable[str]) -> list[str]:
+    """The figures of a text that are none of these fields. Code, lines of sources, issues and versions are no figures.
+    `fields`: texts that hold the data."""
+    known = {number for field in fields for number in _FIGURE.findall(field)}
+    return [number for number in _FIGURE.findall(_NOT_MEASURED.sub("", with_block(text, ""))) if number not in known]
