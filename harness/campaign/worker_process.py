@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,12 +14,12 @@ import msgspec
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.interpreter_start import calling
 from harness.campaign.one_run import Made, Order
-from harness.run.messages import Failed, Shown, encode
+from harness.run.messages import Failed, Lines, Shown, last_words, tell
 from harness.run.snapshot import Snapshot
 
 _TAKE_DOWN_S: Final = 30.0
 """How long a run has to come down when its orders end."""
-_LOOK_EVERY_S: Final = 0.2
+_LOOK_EVERY_MS: Final = 200.0
 
 
 class PlayerDiedError(BrokenEnvironmentError):
@@ -35,7 +34,6 @@ class PlayerProcess:
         self._command = command or calling("harness.campaign.worker_process_client:main")
         self._process: subprocess.Popen[bytes] | None = None
         self._printed = -1
-        self._rest = b""
 
     def play(
         self,
@@ -47,13 +45,11 @@ class PlayerProcess:
         """Make a run. One that is not over after `limit_s` is ended, and has failed. One that is called off is taken
         down and did not count. Raises PlayerDiedError."""
         deadline_s = monotonic() + limit_s
-        process = self._started()
+        process, lines = self._started()
         assert process.stdin is not None
-        with suppress(BrokenPipeError):  # it is gone: its last words say why
-            process.stdin.write(encode(order))
-            process.stdin.flush()
-        while (line := self._line()) is not None:
-            if line:
+        tell(process.stdin.fileno(), order)
+        while not lines.is_over:
+            for line in lines.arrived(_LOOK_EVERY_MS):
                 match msgspec.json.decode(line, type=Shown | Made):
                     case Shown(snapshot):
                         shown(snapshot)
@@ -65,7 +61,7 @@ class PlayerProcess:
             if monotonic() > deadline_s:
                 self._kill()
                 return Made(failure=Failed("environment", f"the run was not over after {limit_s:.0f} s"))
-        words = self._last_words()
+        words = last_words(self._printed)
         self._kill()
         raise PlayerDiedError(f"the process that made the run ended{words}")
 
@@ -81,7 +77,8 @@ class PlayerProcess:
             process.wait(_TAKE_DOWN_S)
         self._kill()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> tuple[subprocess.Popen[bytes], Lines]:
+        """The process, and what it says."""
         if self._process is None or self._process.poll() is not None:
             self._kill()
             self._printed = os.memfd_create("fencepost-player")
@@ -92,31 +89,14 @@ class PlayerProcess:
                 stderr=self._printed,
                 start_new_session=True,  # a Ctrl-C at the terminal is the command's alone
             )
-        return self._process
-
-    def _line(self) -> bytes | None:
-        """The next line; empty if none has come for a moment, None if no more will come."""
-        assert self._process is not None
         assert self._process.stdout is not None
-        if b"\n" not in self._rest:
-            poll = select.poll()
-            poll.register(self._process.stdout, select.POLLIN)
-            if not poll.poll(_LOOK_EVERY_S * 1e3):
-                return b""
-            if not (data := os.read(self._process.stdout.fileno(), 1 << 16)):
-                return None
-            self._rest += data
-        line, newline, rest = self._rest.partition(b"\n")
-        if not newline:
-            return b""
-        self._rest = rest
-        return line
+        return self._process, Lines(self._process.stdout.fileno())
 
     def _kill(self) -> None:
         """Whatever the process had started ends with it (`cluster.namespaces`, `cluster.reaper`)."""
         if self._process is None:
             return
-        process, self._process, self._rest = self._process, None, b""
+        process, self._process = self._process, None
         process.kill()
         process.wait()
         for pipe in (process.stdin, process.stdout):
@@ -124,7 +104,3 @@ class PlayerProcess:
                 with suppress(BrokenPipeError):
                     pipe.close()
         os.close(self._printed)
-
-    def _last_words(self) -> str:
-        lines = os.pread(self._printed, 1 << 16, 0).decode(errors="replace").strip().splitlines()
-        return f": {lines[-1]}" if lines else ""

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import Final
 
 import msgspec
@@ -23,7 +23,7 @@ from fencepost.errors import FencepostError
 from fencepost.interpreter_start import is_complete
 from harness.campaign.one_run import Made, Order, make
 from harness.run.interruption import Interruption
-from harness.run.messages import Failed, Shown, encode
+from harness.run.messages import Failed, Shown, tell
 from harness.run.sandbox_parent import more_runs_follow
 from harness.run.snapshot import Snapshot
 
@@ -43,10 +43,8 @@ class _Reporter:
             self.send(Shown(now))
 
     def send(self, message: Shown | Made) -> None:
-        left = encode(message)
-        with suppress(BrokenPipeError):  # the worker is gone, so the orders end too, and with them the run under way
-            while left:
-                left = left[os.write(self._descriptor, left) :]
+        """If the worker is gone, the orders end too, and with them the run under way."""
+        tell(self._descriptor, message)
 
 
 def main() -> None:

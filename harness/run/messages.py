@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+from contextlib import suppress
 from typing import Final, Literal, TypeVar
 
 import msgspec
@@ -56,6 +58,39 @@ def encode(what: object) -> bytes:
 
 def decode(line: bytes, kind: type[T]) -> T:
     return msgspec.json.decode(line, type=kind, dec_hook=lambda kind, text: kind(text))
+
+
+def tell(descriptor: int, what: object) -> None:
+    """Send it to a process, which may be gone: what it sent last says why."""
+    left = encode(what)
+    with suppress(BrokenPipeError):
+        while left:
+            left = left[os.write(descriptor, left) :]
+
+
+class Lines:
+    """Whole lines from a pipe. `is_over`: its other end is closed."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
+        self._rest = b""
+        self.is_over = False
+
+    def arrived(self, within_ms: float) -> list[bytes]:
+        if not self._poll.poll(within_ms):
+            return []
+        data = os.read(self._descriptor, 1 << 16)
+        self.is_over = not data
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return lines
+
+
+def last_words(printed: int) -> str:
+    """`: ` and the last line that a process printed to this file in memory; empty if there is none."""
+    lines = os.pread(printed, 1 << 16, 0).decode(errors="replace").strip().splitlines()
+    return f": {lines[-1]}" if lines else ""
 
 
 Message = Shown | Said | Failed | Finished

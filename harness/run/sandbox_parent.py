@@ -8,9 +8,8 @@ experiments of users are found there too.
 from __future__ import annotations
 
 import os
-import select
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 import msgspec
@@ -21,7 +20,7 @@ from cluster.sandbox import Refusal, Sandbox, launch
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.interpreter_start import calling
 from harness.run.interruption import Interruption
-from harness.run.messages import Failed, Finished, Message, Said, Shown, Stop, encode
+from harness.run.messages import Failed, Finished, Lines, Message, Said, Shown, Stop, last_words, tell
 from harness.run.snapshot import Display, Snapshot
 
 _LOOK_EVERY_MS: Final = 50
@@ -45,8 +44,8 @@ def play_inside(
     """
     with Interruption().watch() as interruption, _started(module, state) as started:
         sandbox = started.sandbox
-        _tell(sandbox, job)
-        lines = _Lines(sandbox.messages)
+        tell(sandbox.orders, job)
+        lines = Lines(sandbox.messages)
         told: set[str] = set()
         while True:
             for line in lines.arrived(_LOOK_EVERY_MS):
@@ -54,7 +53,7 @@ def play_inside(
                     case Shown(snapshot):
                         display.update(snapshot)
                         if not told and enough(snapshot):
-                            _tell(sandbox, Stop("enough"))
+                            tell(sandbox.orders, Stop("enough"))
                             told.add("enough")
                     case Said(text):
                         say(text)
@@ -64,11 +63,12 @@ def play_inside(
                         return
             if lines.is_over:
                 status = sandbox.launcher.wait()
+                said = last_words(started.printed)
                 raise BrokenEnvironmentError(
-                    f"the process that makes the run ended too early (exit status {status}){started.last_words()}"
+                    f"the process that makes the run ended too early (exit status {status}){said}"
                 )
             if interruption and "interrupted" not in told:
-                _tell(sandbox, Stop("interrupted"))
+                tell(sandbox.orders, Stop("interrupted"))
                 told.add("interrupted")
 
 
@@ -121,10 +121,6 @@ class _Started(NamedTuple):
         os.close(self.sandbox.messages)
         os.close(self.printed)
 
-    def last_words(self) -> str:
-        lines = os.pread(self.printed, 1 << 16, 0).decode(errors="replace").strip().splitlines()
-        return f": {lines[-1]}" if lines else ""
-
 
 class _Spare:
     """A sandbox whose process waits for its job. It does not carry the mark of a run, which has no name yet; like any
@@ -150,29 +146,3 @@ class _Spare:
 
 
 _spare = _Spare()
-
-
-def _tell(sandbox: Sandbox, what: msgspec.Struct) -> None:
-    left = encode(what)
-    with suppress(BrokenPipeError):  # it was killed: its last messages show that
-        while left:
-            left = left[os.write(sandbox.orders, left) :]
-
-
-class _Lines:
-    """Whole lines from a pipe. `is_over`: its other end is closed."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._poll = select.poll()
-        self._poll.register(descriptor, select.POLLIN)
-        self._rest = b""
-        self.is_over = False
-
-    def arrived(self, within_ms: int) -> list[bytes]:
-        if not self._poll.poll(within_ms):
-            return []
-        data = os.read(self._descriptor, 1 << 16)
-        self.is_over = not data
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return lines
