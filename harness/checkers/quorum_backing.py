@@ -23,7 +23,7 @@ from harness.explain.causes import Cause, of_loss
 from harness.explain.examples import Side
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.node_replies import replies
-from harness.explain.requests import who_did
+from harness.explain.requests import may_be_of, who_did
 from harness.explain.words import lasting, yes_to_another_request
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
 from harness.history.quorum_support import LOSSES, Backing, Loss, WeakStretch, in_words
@@ -163,7 +163,7 @@ def _own_deletion(run: Recorded, side: Side, example: Mapping[str, Any]) -> str 
     setters = rows.iloc[gone["owner"].to_numpy(np.int64)]
     is_own = (setters["task"] == side.client) & (setters["section"] == side.section)
     last = gone[is_own.to_numpy(bool)].groupby("node", observed=True).tail(1)
-    own = last[(last["task"] == side.client).to_numpy(bool)]
+    own = last[[may_be_of(run.ledger.change(row), side.client) for row in last.index.tolist()]]
     if 2 * len(own) <= len(last):
         return None
     row = own.index.to_numpy(np.int64)[own["at_ns"].to_numpy(np.int64).argmax()]

@@ -21,6 +21,7 @@ from harness.explain.examples import Side
 from harness.explain.given_ttl import GivenTtl, given_ttl, too_short, was_over_at_once
 from harness.explain.node_events import NodeEvent
 from harness.explain.node_replies import Said, replies
+from harness.explain.requests import may_be_of
 from harness.history.drawn_values import drew_it_too
 from harness.history.fault_windows import FOREVER_NS, Window, windows
 from harness.history.ledger import Change
@@ -51,7 +52,7 @@ class Loss:
     def cause(self) -> Cause:
         if self.is_shared:
             return "shared value"
-        is_own = self.how == "deleted" and self.change is not None and self.change["task"] == self.granted.client
+        is_own = self.how == "deleted" and self.change is not None and may_be_of(self.change, self.granted.client or "")
         return "deleted by itself" if is_own else of_loss(self.how)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from fencepost.history import process_of
 from fencepost.text import printable
 from harness.explain.words import at, lasting
 from harness.history.ledger import Change, Ledger
@@ -33,6 +34,11 @@ def client_of(change: Change) -> str | None:
     return None if who is None else printable(str(who))
 
 
+def may_be_of(change: Change, owner: str) -> bool:
+    """Whether it was the owner's request, or one of its process by a task that is not on record."""
+    return bool(change["task"] == owner or (change["task"] is None and change["client"] == process_of(owner)))
+
+
 def who_did(run: Recorded, change: Change, owner: str, did: str) -> str:
     """`c5, which did not own the key, deleted it: in its release it sent DEL to n1 at +600.0 ms, where it arrived at
     +650.0 ms, after that release had ended; the node answered 1`. `did`: `deleted it`. `owner`: whose key it was."""
@@ -42,17 +48,20 @@ def who_did(run: Recorded, change: Change, owner: str, did: str) -> str:
     if client is None:
         return f"{'no request on record' if change['cause'] == 'none' else 'a request that was not recorded'} {did}"
     named = f"{client} itself" if client == owner else f"{client}, which did not own the key,"
+    if client != owner and may_be_of(change, owner):
+        named = f"{client}, by one of its tasks (which of them is not on record),"
     return f"{named} {did}" if change["request"] < 0 else f"{named} {did}: {how_sent(run, change)}"
 
 
 def how_sent(run: Recorded, change: Change) -> str:
-    """`in its release it sent DEL to n1 at +600.0 ms, and the node answered 1`."""
+    """`in its release it sent DEL to n1 at +600.0 ms, and the node answered 1`. Where several calls were under way, it
+    may be of any of them."""
     sent_ns, arrived_ns, ended_ns = (int(change[name]) for name in ("from_client_ns", "to_node_ns", "complete_ns"))
     node, command = printable(str(change["node"])), printable(str(change["command"]))
     call = _CALLS.get(change["f"] or "", "")
     when = f"it sent {command} to {node} at {at(run, sent_ns)}"
     if not call:
-        text = f"outside any call {when}"
+        text = when if change["is_in_call"] else f"outside any call {when}"
     elif change["is_in_call"]:
         text = f"in its {call} {when}"
     else:

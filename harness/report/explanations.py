@@ -19,6 +19,7 @@ from harness.explain.examples import Side
 from harness.explain.explanation import Explained, Explanation
 from harness.explain.node_replies import Said
 from harness.explain.nodes import NodePart
+from harness.explain.requests import client_of
 from harness.explain.space_time import Album, Picture
 from harness.explain.wire_requests import WireRequest
 from harness.explain.words import at, lasting, outage
@@ -278,7 +279,8 @@ def _lost(run: Recorded, part: NodePart) -> str:
     match loss.how:
         case "deleted":
             assert loss.by is not None
-            return f"deleted by {loss.by.client or 'unknown'} {_bare(run, loss.by.by_ns)}"
+            who = loss.by.client or (None if loss.change is None else client_of(loss.change))
+            return f"deleted by {who or 'unknown'} {_bare(run, loss.by.by_ns)}"
         case "went down":
             assert loss.fault is not None
             return f"{_down(run, part.node, loss.fault)}, key lost"

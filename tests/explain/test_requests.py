@@ -137,3 +137,14 @@ def test_a_key_with_another_clients_member(golden: Golden) -> None:
         history.seen("n1", "changed", at + 1, since=at - 0.1, ttl=400)
     history.request("c1", "n1", "DEL k1", 301, 302, reply="1").seen("n1", "deleted", 303, since=300)
     golden(told(history, "changed-another-clients-key"))
+
+
+def test_a_request_of_a_process_with_several_calls_under_way_is_not_told_as_a_strangers(golden: Golden) -> None:
+    """c1@1 extends while c1@2 acquires, and c1's DEL takes the key: of which of the two is not on record."""
+    history = History(clients=2, ttl_ms=200, nodes=1, tasks=2).watch("n1").section("c1@1", 10, 90, deadline=200)
+    history.section("c2@1", 50, 80, deadline=240, asked=45)
+    history.op("c1@1", "extend", "fail", 1, 20, 60).op("c1@2", "acquire", "fail", 1, 30, 60)
+    history.request("c1", "n1", "SET k1 a NX PX 200", 9.2, 9.6).seen("n1", "set", 9.8, "a", since=9, ttl=200)
+    history.request("c1", "n1", "DEL k1", 40, 41, reply="1").seen("n1", "deleted", 42, since=39)
+    history.request("c2", "n1", "SET k1 b NX PX 200", 46, 47).seen("n1", "set", 48, "b", since=45, ttl=200)
+    golden(told(history, "overlap"))
