@@ -76,6 +76,17 @@ def _overruns(lock: str) -> Replay:
     return Replay(_OVERRUNS, lock, "acquire-overrun", {"nodes": "1", **_HELD})
 
 
+_UNANSWERED: Final = {"renewal": "100ms", "hold": "3s", "keys": "2", "clients": "3", "duration": "9s"}
+
+
+def _unanswered(finding: str, lock: str, *, cut: str = "", nodes: str = "5") -> Replay:
+    """One client's requests are dropped for three TTLs while the library renews its lease. `cut`: from which nodes."""
+    where = f"targets={cut}," if cut else ""
+    nemesis = f"partition:shape=one-client,{where}kind=drop,direction=both,interval=3s,duration=3s"
+    options = _UNANSWERED | {"nodes": nodes} if nodes != "5" else _UNANSWERED
+    return Replay(finding, lock, "lease-without-majority", options | {"nemesis": nemesis})
+
+
 def _one_down(finding: str, lock: str, hold: str = "uniform:2ms-20ms") -> Replay:
     options = {"clients": "5", "duration": "10s", "hold": hold}
     crash = {"nemesis": "crash:targets=one,restart-delay=4ttl,interval=5s"}
@@ -147,13 +158,17 @@ REPLAYS: Final = (
     _renewing("redlock-universal-extension-waits-for-every-node", "redlock-universal"),
     Replay("aioredlock-valid-after-expiry", "aioredlock", "lease-without-majority",
            {"nemesis": "partition", "renewal": "100ms", "hold": "1200ms", "clients": "4", "duration": "20s"}),
-    Replay("sesamecare-redlock-using-is-not-aborted", "sesamecare-redlock", "lease-without-majority",
-           {"renewal": "100ms", "hold": "3s", "keys": "2", "clients": "3", "duration": "9s", "nemesis":
-            "partition:shape=one-client,targets=n3,n4,n5,kind=drop,direction=both,interval=3s,duration=3s"}),
+    _unanswered("sesamecare-redlock-using-is-not-aborted", "sesamecare-redlock", cut="n3,n4,n5"),
+    _unanswered("sesamecare-redlock-using-is-not-aborted", "redlock-node-5-timeouts", cut="n3,n4,n5"),
+    _unanswered("unanswered-renewal-keeps-the-lease", "redis-semaphore-mutex", nodes="1"),
+    _unanswered("unanswered-renewal-keeps-the-lease", "redlock-universal-simple", nodes="1"),
     Replay("python-redis-lock-timeout-begins-anew", "python-redis-lock", "acquire-overrun",
            {"nodes": "1", "clients": "8", "hold": "uniform:100ms-500ms", "duration": "10s", "nemesis": "none"}),
     Replay("redlock-node-failed-extension-releases", "redlock-node-timeouts", "overlap",
            _PARTITIONED | {"nemesis": "partition:interval=2s,duration=1s,kind=drop,direction=from-node"}),
+    Replay("redlock-node-failed-extension-loses-the-lease", "rslock", "lease-without-majority",
+           _PARTITIONED | {"nemesis": "partition:interval=2s,duration=1s,kind=drop,direction=from-node",
+                           "duration": "20s"}),
     Replay("rslock-failed-extension-releases", "rslock", "overlap",
            _PARTITIONED | {"nemesis": "partition:interval=2s,duration=1s"}),
     Replay("redisson-lock-timed-out-attempt-counts", "redisson-lock", "release-without-effect",
