@@ -7,12 +7,12 @@ left out; its connection is closed and dialled again by the next look, so a late
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
 from cluster.address import Address
 from cluster.probe import MARK_PREFIX
 from cluster.resp import Exchange, RespConnection, encode, exchange_all
-from cluster.server import Holdings
+from cluster.server import Holdings, Lifetimes
 from fencepost.text import text_of
 
 _MOST_KEYS = 5_000
@@ -29,7 +29,13 @@ for place, key in ipairs(keys) do
 end
 return {{keys, values}}
 """
-_REQUEST = encode("EVAL", _LOOK, 0)
+_LIFETIMES = f"""
+local keys = redis.call('KEYS', '*')
+if #keys == 0 or #keys > {_MOST_KEYS} then return {{}} end
+local left = {{}}
+for place, key in ipairs(keys) do left[place] = redis.call('PTTL', key) end
+return {{keys, left}}
+"""
 
 
 class RedisKeyReader:
@@ -41,12 +47,19 @@ class RedisKeyReader:
 
     def look(self, timeout_ms: float = 30) -> Holdings:
         """What each node that answers within the time holds right now; marks of probes are left out."""
+        return self._told(_LOOK, timeout_ms)
+
+    def lifetimes(self, timeout_ms: float = 30) -> Lifetimes:
+        """The same of the time that each key has left."""
+        return self._told(_LIFETIMES, timeout_ms)
+
+    def _told(self, script: str, timeout_ms: float) -> dict[str, dict[str, Any]]:
         asked = {
-            name: Exchange(address, _REQUEST, connection=self._connections.pop(name, None))
+            name: Exchange(address, encode("EVAL", script, 0), connection=self._connections.pop(name, None))
             for name, address in self._addresses.items()
         }
         exchange_all(asked.values(), timeout_ms)
-        held: dict[str, dict[str, bytes | None]] = {}
+        held: dict[str, dict[str, Any]] = {}
         for name, exchange in asked.items():
             keys = _live_keys(exchange)
             if keys is None or exchange.connection is None:
@@ -67,7 +80,7 @@ class RedisKeyReader:
         self.close()
 
 
-def _live_keys(exchange: Exchange) -> dict[str, bytes | None] | None:
+def _live_keys(exchange: Exchange) -> dict[str, Any] | None:
     """None without an answer, or with an error: the node is still loading, or is no Redis."""
     if exchange.failure is not None or not exchange.is_answered or not isinstance(reply := exchange.replies[0], list):
         return None

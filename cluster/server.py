@@ -36,6 +36,9 @@ Holdings = Mapping[str, Mapping[str, bytes | None]]
 """By node, for the nodes that answered: the live keys and their values: a string's bytes, a hash's fields joined by `,
 `; None for any other type."""
 
+Lifetimes = Mapping[str, Mapping[str, int]]
+"""The same with the milliseconds that each key has left."""
+
 
 class Place(NamedTuple):
     """Where and how a server runs. `host` and `port`: where it listens; the host is 0.0.0.0 in a container, whose
@@ -83,6 +86,11 @@ class KeyReader(Protocol):
 
     def look(self, timeout_ms: float = 30) -> Holdings:
         """What each node that answers within the time holds right now; marks of probes are left out."""
+        ...
+
+    def lifetimes(self, timeout_ms: float = 30) -> Lifetimes:
+        """How long the keys of each node that answers within the time have left to live; of what never expires, less
+        than nothing."""
         ...
 
     def close(self) -> None: ...

@@ -13,6 +13,7 @@ late replies; a moment later the links are whole again.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -88,10 +89,13 @@ class LostReply(TargetFields, frozen=True):
 
     def _await_request(self, world: World, reader: KeyReader | None) -> tuple[str, ...]:
         """The clients that are at the step when a request of one of them has done its work, or just comes; none if it
-        does not happen in time. An acquire has done its work when a node holds a value of which no client was told."""
+        does not happen in time. An acquire has done its work when a node holds a value of which no client was told. A
+        lock that extends its lease by itself does so when a client is inside; that has done its work when a key
+        has more time left than before, and the value that it had."""
         deadline = time.monotonic() + CATCH_WITHIN_S
         order = self.clients[self.first % len(self.clients) :] + self.clients[: self.first % len(self.clients)]
         known, before = _held(reader), {name for name in order if world.clients[name].is_at(self.at)}
+        left = _left(reader) if self.at == "extending" else {}
         while time.monotonic() < deadline and not world.called_off():
             there = tuple(name for name in order if world.clients[name].is_at(self.at))
             if reader is not None and self.at == "acquiring":
@@ -102,6 +106,13 @@ class LostReply(TargetFields, frozen=True):
                 known = held
             elif new := tuple(name for name in there if name not in before):
                 return new[:1]
+            elif self.at == "extending":
+                holders = tuple(name for name in order if world.clients[name].is_at("inside"))
+                now, held = _left(reader), _held(reader)
+                prolonged = {key for (node, key), ms in now.items() if ms > left.get((node, key), math.inf)}
+                if holders and any(key in prolonged for key, _ in known & held):
+                    return holders
+                known, left = held, now
             before &= set(there)
             time.sleep(LOOK_EVERY_S)
         return ()
@@ -121,6 +132,11 @@ class LostReply(TargetFields, frozen=True):
 
 def _reader(world: World) -> AbstractContextManager[KeyReader | None]:
     return world.cluster.key_reader() or nullcontext()
+
+
+def _left(reader: KeyReader | None) -> dict[tuple[str, str], int]:
+    lifetimes = reader.lifetimes() if reader is not None else {}
+    return {(node, key): ms for node, keys in lifetimes.items() for key, ms in keys.items()}
 
 
 def _held(reader: KeyReader | None) -> set[Held]:

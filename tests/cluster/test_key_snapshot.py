@@ -30,6 +30,14 @@ def test_every_node_tells_its_live_keys_and_their_values(shared_cluster: Process
     assert watch.look(LONG_MS) == {"n1": {"k1": b"mine", "a set": None, "a hash": b"mine, theirs"}, "n2": {}}
 
 
+def test_every_node_tells_how_long_its_keys_have_left(shared_cluster: ProcessCluster, watch: RedisKeyReader) -> None:
+    requests = ("SET", "k1", "mine", "PX", 60_000), ("SET", "for ever", "mine")
+    ask(shared_cluster.nodes["n1"].address, *requests, timeout_ms=1_000)
+    told = watch.lifetimes(LONG_MS)
+    assert told.keys() == {"n1", "n2"}
+    assert told["n1"]["for ever"] < 0 < told["n1"]["k1"] <= 60_000
+
+
 def test_a_key_that_expired_is_not_alive(shared_cluster: ProcessCluster, watch: RedisKeyReader) -> None:
     address = shared_cluster.nodes["n1"].address
     ask(address, ("SET", "k1", "mine", "PX", 60_000), timeout_ms=1_000)

@@ -24,7 +24,7 @@ from cluster.base import (
     Throttle,
     never,
 )
-from cluster.server import Holdings, Refusal, Server
+from cluster.server import Holdings, Lifetimes, Refusal, Server
 from cluster.servers.redis import SERVER as REDIS
 from cluster.wall_clock import RIGHT, ClockAhead, ClockSetting
 from fencepost.errors import BrokenEnvironmentError
@@ -201,11 +201,14 @@ class FakeLink:
 class FakeKeyReader:
     """Sees what the test says."""
 
-    def __init__(self, sees: Callable[[], Holdings]) -> None:
-        self._sees = sees
+    def __init__(self, sees: Callable[[], Holdings], left: Callable[[], Lifetimes]) -> None:
+        self._sees, self._left = sees, left
 
     def look(self, timeout_ms: float = 30) -> Holdings:
         return self._sees()
+
+    def lifetimes(self, timeout_ms: float = 30) -> Lifetimes:
+        return self._left()
 
     def close(self) -> None: ...
 
@@ -218,8 +221,8 @@ class FakeKeyReader:
 @dataclass
 class FakeCluster:
     """`calls` has every verb on any part, in order; `probes` which links were asked, and `waited_ms` for how long at
-    most. `holds`: what the nodes hold; None if their server cannot list its keys. `is_slow`: links cannot be changed in
-    `patience_s`."""
+    most. `holds`: what the nodes hold; None if their server cannot list its keys. `left`: for how long.
+    `is_slow`: links cannot be changed in `patience_s`."""
 
     of: Topology
     calls: list[str] = field(default_factory=list)
@@ -227,6 +230,7 @@ class FakeCluster:
     waited_ms: list[float] = field(default_factory=list)
     backend: str = "fake"
     holds: Callable[[], Holdings] | None = dict
+    left: Callable[[], Lifetimes] = dict
     is_slow: bool = False
     patience_s: float = 10.0
     members: None = None
@@ -286,7 +290,7 @@ class FakeCluster:
         return [*self.nodes.values(), self.resource]
 
     def key_reader(self) -> FakeKeyReader | None:
-        return None if self.holds is None else FakeKeyReader(self.holds)
+        return None if self.holds is None else FakeKeyReader(self.holds, self.left)
 
     def environment(self) -> dict[str, object]:
         return {}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
 
 from cluster.server import Holdings
-from fencepost.history import Impact
+from fencepost.history import Impact, Links
 from nemesis import lost_reply
 from nemesis.base import LateError, Step
 from nemesis.lost_reply import LostReply, LostReplyOptions
@@ -87,6 +87,23 @@ def test_a_key_that_was_there_before_is_no_acquire_under_way(fake: FakeWorld) ->
     fake.clients["c2"].acquiring = lambda: True
     holds(fake, {"n2": {"k1": b"left"}})
     assert LostReply("acquiring", CLIENTS, NODES).inject(fake.world, "f1").cut_links == ()
+
+
+def test_a_lock_that_extends_its_lease_by_itself_has_done_so_when_its_key_has_more_time_left(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(values: Sequence[bytes], left_ms: Sequence[int]) -> Links:
+        looks, times = iter(values), iter(left_ms)
+        fake.cluster.holds = lambda: {"n2": {"k1": next(looks, values[-1])}}
+        fake.cluster.left = lambda: {"n2": {"k1": next(times, left_ms[-1])}}
+        return LostReply("extending", CLIENTS, NODES).inject(fake.world, "f1").cut_links
+
+    monkeypatch.setattr(fake.clients["c2"], "is_at", lambda at: at == "inside")
+    assert cut([b"mine"], [300, 200, 400]) == OF_C2
+    assert cut([b"mine"], [300, 200, 100]) == ()
+    assert cut([b"mine", b"mine", b"theirs"], [300, 200, 400]) == (), "a new key is no extension"
+    monkeypatch.setattr(fake.clients["c2"], "is_at", lambda at: False)
+    assert cut([b"mine"], [300, 200, 400]) == ()
 
 
 def test_links_that_take_too_long_are_all_told(fake: FakeWorld) -> None:

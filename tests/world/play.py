@@ -224,7 +224,7 @@ class Play:
         topology = topology_of(self.config)
         keeps = config.persistence != "none"
         network = self.network = Network(topology)
-        network.clock, network.holds = self.clock, self._holdings
+        network.clock, network.holds, network.left = self.clock, self._holdings, self._lifetimes
         events = self.history.key_events
         network.nodes = {  # type: ignore[assignment]
             name: Store(name, network.calls, clock=self.clock, keeps=keeps, events=events) for name in topology.nodes
@@ -254,6 +254,14 @@ class Play:
         return {
             name: {key: value.encode() if isinstance(value, str) else None for key, value in node.keys.items()}
             for name, node in up.items()
+        }
+
+    def _lifetimes(self) -> Mapping[str, Mapping[str, int]]:
+        self.clock.sleep(0.000_7)
+        now_ms = self.clock.wall_ms()
+        up = {name: node for name, node in self.network.nodes.items() if node.is_up()}
+        return {
+            name: {key: node.ends_ms.get(key, now_ms - 1) - now_ms for key in node.keys} for name, node in up.items()
         }
 
     def _is_over(self) -> bool:
