@@ -107,7 +107,7 @@ def _lost_updates(run: Recorded, writes: _Writes, lost: Ints, told: Bools, ackno
     """`lost`: places of the writes that were acknowledged and lost. `told`: by row, whether a write was."""
     if not len(lost):
         return []
-    return lost_updates(run, writes.row[lost], writes.row[first_not_larger(writes.lifted(), lost)], told, acknowledged)
+    return lost_updates(run, writes.row[lost], writes.row[first_not_larger(writes.lifted())[lost]], told, acknowledged)
 
 
 def _from_nowhere(run: Recorded, writes: _Writes) -> list[Finding]:

@@ -16,7 +16,7 @@ from harness.explain.kinds import Evidence, FindingKind, Told
 from harness.explain.meeting import together
 from harness.explain.words import at
 from harness.figures import DATA, Cell, CheckerFigures, Part, Row, Tile
-from harness.history.groups import Bools, Groups, Ints, address, all_different, codes_in, look_up
+from harness.history.groups import Bools, Ints, address, codes_in
 from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between, overlapped_keys
 from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
@@ -106,33 +106,15 @@ def unknown_losses(run: Recorded, found: bool) -> tuple[str, ...]:
 def _matched(acknowledged: pd.DataFrame, writes: pd.DataFrame) -> tuple[Bools, Bools]:
     """Which accepted writes were acknowledged, and which acknowledged writes were not accepted."""
     tables = (acknowledged, writes)
+    if not all(map(len, tables)):
+        return np.zeros(len(writes), np.bool_), np.ones(len(acknowledged), np.bool_)
     names, more = (t["client"].astype("category").cat.categories for t in tables)
-    if not names.equals(more):
-        names = names.union(more)
+    names = names.union(more)
     clients = [codes_in(names, t["client"]) for t in tables]
-    numbers = [t["section"].to_numpy() for t in tables]
-    values = [acknowledged["value"].to_numpy(np.int64), writes["value"].to_numpy()]
-    # As a rule, each client was told of its writes in the order in which the resource accepted them.
-    by_client = [Groups.of(client) for client in clients]
-    columns = (clients, numbers, values)
-    if all(np.array_equal(by_client[0].take(ours), by_client[1].take(theirs)) for ours, theirs in columns):
-        return np.ones(len(writes), np.bool_), np.zeros(len(acknowledged), np.bool_)
-    sections = address(clients, numbers)
-    if all(all_different(numbers) for numbers in sections):
-        # At most one write a section, as a rule: its section finds it.
-        return _found(sections, values), ~_found(sections[::-1], values[::-1])
-    ours, theirs = address(sections, [v - min(int(v.min()) for v in values if len(v)) for v in values])
+    numbers, values = ([t[name].to_numpy(np.int64) for t in tables] for name in ("section", "value"))
+    least = min(int(value.min()) for value in values)
+    ours, theirs = address(clients, numbers, [value - least for value in values])
     return np.isin(theirs, ours), ~np.isin(ours, theirs)
-
-
-def _found(sections: Sequence[Ints], values: Sequence[Ints]) -> Bools:
-    """Which writes of the second table are in the first one, too: in the same section, and of the same value."""
-    (known, wanted), (known_values, wanted_values) = sections, values
-    if not len(known):
-        return np.zeros(len(wanted), np.bool_)
-    place = look_up(known, wanted)
-    found: Bools = (place >= 0) & (known_values[place] == wanted_values)
-    return found
 
 
 def lost_updates(run: Recorded, losers: Ints, winners: Ints, told: Bools, acknowledged: int) -> list[Finding]:

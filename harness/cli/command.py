@@ -18,7 +18,6 @@ from harness.options import options_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from harness.campaign.parallelism import Hands
     from harness.campaign.study import Study
 
 _PLACES: Final = ("--report", "--results")
@@ -49,14 +48,18 @@ class Call:
                 next(words, None)
         return shlex.join(kept)
 
-    def make(self, study: Study[Any], out: Console, hands: Hands | None = None) -> int:
-        """Make the runs of a study where its command wants them; returns the exit code. `hands`: if they were found
-        before."""
+    def make(self, study: Study[Any], out: Console, *, installs: bool = False) -> int:
+        """Make the runs of a study where its command wants them; returns the exit code. `installs`: the locks that they
+        want are installed first."""
         from harness.campaign.parallelism import Hands
         from harness.campaign.study import run_study
 
         told = self.arguments
-        hands = hands or Hands.found(told.workers, told.scheduler)
+        hands = Hands.found(told.workers, told.scheduler)
+        if installs:
+            from harness.cli.setup import install_missing
+
+            install_missing(study)
         return run_study(study, told.results, hands=hands, command=self.to_repeat, out=out)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from fencepost.options import Option
-from harness.campaign.parallelism import Hands, OnScheduler, SideBySide
+from harness.campaign.parallelism import OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -45,12 +45,10 @@ def _nightly(call: Call, out: Console) -> int:
     from datetime import UTC, datetime
 
     from cluster.backend_registry import backends, everywhere
-    from harness.cli import setup
     from harness.nightly.session import nightly_study
     from harness.survey.subjects import chosen
 
     arguments: Arguments = call.arguments
-    hands = Hands.found(arguments.workers, arguments.scheduler)
     subjects = [subject for subject in chosen((), quick=arguments.quick) if subject.role != "broken"]
     budget_ms = arguments.budget or (_QUICK_MS if arguments.quick else _WHOLE_MS)
     cluster = call.replaced.get("cluster")
@@ -63,8 +61,7 @@ def _nightly(call: Call, out: Console) -> int:
         budget_s=budget_ms / 1e3,
         quick=arguments.quick,
     )
-    setup.install_missing(study)
-    return call.make(study, out, hands)
+    return call.make(study, out, installs=True)
 
 
 COMMAND = Command(

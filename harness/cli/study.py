@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from fencepost.options import Option
-from harness.campaign.parallelism import Hands, OnScheduler, SideBySide
+from harness.campaign.parallelism import OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -34,14 +34,11 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 def _study(call: Call, out: Console) -> int:
     from harness.campaign.grid import common_options
     from harness.campaign.own_study import read_study
-    from harness.cli import setup
 
     arguments: Arguments = call.arguments
     common = common_options(call.behind_dashes)
     study = read_study(arguments.file, arguments.report, arguments.seeds, common, quick=arguments.quick)
-    hands = Hands.found(arguments.workers, arguments.scheduler)
-    setup.install_missing(study)
-    return call.make(study, out, hands)
+    return call.make(study, out, installs=True)
 
 
 COMMAND = Command(

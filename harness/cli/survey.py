@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from fencepost.options import Option
-from harness.campaign.parallelism import Hands, OnScheduler, SideBySide
+from harness.campaign.parallelism import OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -38,7 +38,6 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _survey(call: Call, out: Console) -> int:
-    from harness.cli import setup
     from harness.survey.session import survey_study
     from harness.survey.subjects import chosen
 
@@ -47,7 +46,6 @@ def _survey(call: Call, out: Console) -> int:
     if arguments.list:
         _show(subjects, out)
         return 0
-    hands = Hands.found(arguments.workers, arguments.scheduler)
     study = survey_study(
         arguments.report,
         subjects=subjects,
@@ -55,8 +53,7 @@ def _survey(call: Call, out: Console) -> int:
         quick=arguments.quick,
         cluster=call.replaced.get("cluster"),
     )
-    setup.install_missing(study)
-    return call.make(study, out, hands)
+    return call.make(study, out, installs=True)
 
 
 def _show(subjects: Sequence[Subject], out: Console) -> None:

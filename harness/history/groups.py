@@ -203,36 +203,14 @@ def look_up(known: Ints, wanted: Ints) -> Ints:
     return np.where((at >= 0) & (known[found] == wanted), found, -1)
 
 
-def all_different(numbers: Ints) -> bool:
-    return len(np.unique(numbers)) == len(numbers)
-
-
-def first_not_larger(values: Ints, rows: Ints) -> Ints:
-    """For each of the rows the next row whose value is not larger. There must be one.
-
-    Uses a tree of minima, which all rows climb and descend together.
-    """
-    levels, level = list[Ints](), values
-    wanted, at = values[rows], rows + 1
-    found_on = np.full(len(rows), -1, np.int64)
-    seeking = np.arange(len(rows))
-    for height in range(len(values).bit_length()):
-        # A left child is covered together with its sibling one level up; a right child only here.
-        here = seeking[at[seeking] % 2 == 1]
-        hit = level[at[here]] <= wanted[here]
-        found_on[here[hit]] = height
-        at[here[~hit]] += 1
-        seeking = seeking[found_on[seeking] < 0]
-        at[seeking] //= 2
-        levels.append(level)
-        if len(level) % 2:
-            level = np.append(level, level[-1])
-        level = np.minimum(level[0::2], level[1::2])
-    for height in reversed(range(1, len(levels))):
-        down = np.flatnonzero(found_on >= height)
-        left = 2 * at[down]
-        at[down] = np.where(levels[height - 1][left] <= wanted[down], left, left + 1)
-    return at
+def first_not_larger(values: Ints) -> Ints:
+    """For each row the next row whose value is not larger; -1 if there is none."""
+    found, waiting = np.full(len(values), -1, np.int64), list[tuple[int, int]]()
+    for row, value in enumerate(values.tolist()):
+        while waiting and waiting[-1][1] >= value:
+            found[waiting.pop()[0]] = row
+        waiting.append((row, value))
+    return found
 
 
 def codes_in(names: pd.Index, column: pd.Series) -> Codes:
