@@ -7,6 +7,7 @@ from typing import Final, Self
 
 import numpy as np
 
+from fencepost.history import process_of
 from fencepost.text import listed, printable
 from harness.explain.examples import Side
 from harness.explain.requests import client_of, how_sent
@@ -39,6 +40,28 @@ def let_in(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> str
     changes = [f"{client_of(one)} {_DID[one['what']]} {_key(one)}: {how_sent(run, one)}" for one in on_node.changes()]
     parts = [text, f"Then {'; and '.join(changes)}." if changes else "", on_node.both_keys(), on_node.forgotten(run)]
     return " ".join(filter(None, parts))
+
+
+def late_release(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> bool:
+    """Whether the node that let both in had lost the earlier client's key by a release that its process sent only when
+    it had returned."""
+    answers = [_last_answers(run, wire, side) for side in (earlier, later)]
+    both = [node for node in run.nodes if all(node in one for one in answers)]
+    if not both or run.ledger is None:
+        return False
+    return any(is_late_release(one, earlier) for one in _OnNode.of(run.ledger, both[0], earlier, later).changes())
+
+
+def is_late_release(change: Change, owner: Side) -> bool:
+    """Whether this is a release of an earlier section of the owner's process, sent after that had returned."""
+    is_late = (change["what"], change["f"], change["outcome"], change["is_in_call"]) == (
+        "deleted",
+        "release",
+        "ok",
+        False,
+    )
+    is_next_s = (change["task"], change["section"]) != (owner.client, owner.section)
+    return is_late and is_next_s and change["client"] == process_of(owner.client)
 
 
 def _last_answers(run: Recorded, wire: WireRequests, side: Side) -> dict[str, WireRequest]:
@@ -88,15 +111,16 @@ class _OnNode:
         return cls(earlier, later, changes, *of_both)
 
     def changes(self) -> list[Change]:
-        """What other clients did, after the first was let in, to the keys that its acquire had changed."""
+        """What other clients, or calls for other sections, did after the first was let in to the keys that its acquire
+        had changed."""
         if not self.first:
             return []
         begun_ns = max(one["to_node_ns"] for one in self.first)
-        keys = {one["key"] for one in self.first}
+        keys, own = {one["key"] for one in self.first}, (self.earlier.client, self.earlier.section)
         meant = [
             one
             for one in self.rows
-            if one["key"] in keys and one["task"] != self.earlier.client
+            if one["key"] in keys and (one["task"], one["section"]) != own
             if one["to_node_ns"] > begun_ns and one["what"] in _DID
         ]
         return sorted(meant, key=lambda one: list(_DID).index(one["what"]))[:_MOST_CHANGES]

@@ -11,6 +11,7 @@ from harness.explain.evidence import Evidence
 from harness.explain.examples import Case, Side
 from harness.explain.failover import by_failover
 from harness.explain.kinds import Told
+from harness.explain.let_in import late_release
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, too_few, undecided
 from harness.explain.sessions import by_session
@@ -29,14 +30,17 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
         text, session_cause = by_session(run, earlier, later)
         return Told(text, cause=session_cause if case.finding.blame == "lock" else None)
     found = parts(run, evidence, earlier, later)
-    cause = _cause(run, found, earlier, later) if case.finding.blame == "lock" else None
+    cause = _cause(run, evidence, found, earlier, later) if case.finding.blame == "lock" else None
     return Told(_because(run, evidence, found, case, earlier, later), parts=found, cause=cause)
 
 
-def _cause(run: Recorded, found: Sequence[NodePart], earlier: Side, later: Side) -> Cause:
+def _cause(run: Recorded, evidence: Evidence, found: Sequence[NodePart], earlier: Side, later: Side) -> Cause:
     if by_failover(run, found, earlier, later):
         return "failover"
-    return cause_of(found, are_too_few=bool(too_few(run, found, earlier, later)))
+    cause = cause_of(found, are_too_few=bool(too_few(run, found, earlier, later)))
+    if cause == "unknown" and evidence.wire is not None and late_release(run, evidence.wire, earlier, later):
+        return "late release"
+    return cause
 
 
 def cause_of(parts: Sequence[NodePart], *, are_too_few: bool) -> Cause:

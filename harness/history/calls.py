@@ -8,6 +8,7 @@ keys whose names begin alike, as `k1` and `k1:2`, a request is for the longest o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,9 +80,7 @@ class Calls:
         tasks = [self._begun(own, sent_ns) for own in self.of_process.get(process, [])]
         if len(tasks) == 1:
             return tasks[0]
-        names = sorted(filter(None, dict.fromkeys(self.key.tolist())), key=len, reverse=True)
-        meant = {name: [of for of in names if of in str(name)] for name in dict.fromkeys(key)}
-        meant = {name: own if self.has_permits else own[:1] for name, own in meant.items()}
+        meant = self.meant_by(key)
         found, inside, number = np.full(len(sent_ns), NO_CALL), np.zeros(len(sent_ns), bool), np.zeros(len(sent_ns))
         for call, is_inside in tasks:
             # Of a call that was cut off it is not known for which key it was.
@@ -89,6 +88,18 @@ class Calls:
             is_its = is_inside & np.fromiter(fits, bool, len(key))
             found, inside, number = np.where(is_its, call, found), inside | is_inside, number + is_its
         return np.where(number == 1, found, NO_CALL), inside
+
+    def meant_by(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """By name of a key on the nodes, which of the lock's keys it may stand for."""
+        keys = sorted(filter(None, dict.fromkeys(self.key.tolist())), key=len, reverse=True)
+        found = {name: [of for of in keys if of in str(name)] for name in dict.fromkeys(names)}
+        return {name: own if self.has_permits else own[:1] for name, own in found.items()}
+
+    def under_way(self, process: str, at_ns: int, key: str) -> list[int]:
+        """The calls of a process for this key at this time, one a task at most."""
+        begun = [self._begun(own, np.array([at_ns])) for own in self.of_process.get(process, [])]
+        inside = [int(call[0]) for call, is_inside in begun if is_inside[0]]
+        return [call for call in inside if self.key[call] in ("", key)]
 
     def _begun(self, own: Ints, sent_ns: Ints) -> tuple[Ints, Any]:
         """The last call that one task had begun by these times, and whether it was still under way."""

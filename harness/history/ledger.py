@@ -14,6 +14,7 @@ client, connection, by, command, reply, from_client_ns, to_node_ns, from_node_ns
                  of the request; times that never came are -1
 call             the place of the call in `Ledger.calls` in which the client sent it, or which had ended last; or -1
 f, outcome, task, life, section, invoke_ns, complete_ns   of that call
+                 (or one that needs this request: `harness.history.needed_requests`)
 is_in_call       whether the request was sent in that call, not after it
 owner            the row of the change that gave the key its owner: `of`, or this row if it sets the key; or -1
 """
@@ -34,6 +35,7 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 from harness.history.handed_over import handed_over
 from harness.history.key_changes import derive_changes
+from harness.history.needed_requests import needed_requests
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -123,6 +125,9 @@ class Ledger:
     def of(cls, run: RunTables, events: Iterable[KeyEvent], wire: WireRecord) -> Ledger:
         changes, calls = derive_changes(events), Calls.of(run)
         rows = _told(changes, find_causes(changes, wire), wire, calls)
+        for row, (call, is_in_call) in needed_requests(rows, calls, wire).items():
+            own = {name: column[0] for name, column in _of_calls(np.array([call]), calls).items()}
+            rows.loc[row, [*own, "is_in_call"]] = [*own.values(), is_in_call]
         return cls(rows, calls, wire.recorded, handed_over(rows, calls, wire))
 
 

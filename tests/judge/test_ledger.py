@@ -205,7 +205,7 @@ def test_tasks_of_one_process_are_told_apart_by_their_keys() -> None:
 
 
 def test_tasks_that_ask_for_the_same_key_are_not_told_apart() -> None:
-    history = watched(tasks=2).op("c1@1", "acquire", "ok", 1, 8, 20).op("c1@2", "acquire", "fail", 1, 8, 20)
+    history = watched(tasks=2).op("c1@1", "acquire", "fail", 1, 8, 20).op("c1@2", "acquire", "fail", 1, 8, 20)
     history.seen("n1", "set", 13, "a", since=5).request("c1", "n1", "SET k1 a", 10, 11)
     assert told(history, "client", "task", "is_in_call") == [("c1", None, True)]
 
