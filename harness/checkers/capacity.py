@@ -196,7 +196,7 @@ def _sharing(evidence: Evidence, sides: Sequence[Side]) -> tuple[Side, Side] | N
     by_slot: dict[str, Side] = {}
     found = None
     for side in sides:
-        slot = evidence.asked_last(side.client, side.asked_from_ns, side.start_ns)
+        slot = _slot(evidence, side)
         if slot is None or slot == side.key or evidence.has_members(slot):
             continue
         named = replace(side, key=slot)
@@ -204,6 +204,19 @@ def _sharing(evidence: Evidence, sides: Sequence[Side]) -> tuple[Side, Side] | N
             found = by_slot[named.key], named
         by_slot[named.key] = named
     return found
+
+
+def _slot(evidence: Evidence, side: Side) -> str | None:
+    """The key that the section's acquire asked for last; or the one that it set, for a script may be told of several
+    keys and take any of them."""
+    asked = evidence.asked_last(side.client, side.asked_from_ns, side.start_ns)
+    if evidence.ledger is None:
+        return asked
+    rows = evidence.ledger.rows
+    is_its = (rows["task"] == side.client) & (rows["section"] == side.section) & (rows["life"] == side.life)
+    is_set = rows["what"].isin(["set", "overwritten"]) & (rows["f"] == "acquire") & rows["is_in_call"]
+    own = set(rows["key"][is_its & is_set].astype(str))
+    return next(iter(own)) if len(own) == 1 else asked
 
 
 def _votes(evidence: Evidence, sides: Sequence[Side], run: Recorded) -> str:

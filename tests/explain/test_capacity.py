@@ -167,3 +167,22 @@ def test_the_page_shows_all_sections_and_the_nodes_of_the_two_that_matter(golden
     (head,) = (line for line in text if line.startswith("node"))
     assert head.split() == ["node", "to", "c1", "in", "between", "(ms)", "to", "c3"]
     golden(text[-1])
+
+
+def test_a_slot_is_the_key_that_the_script_took_of_those_that_it_was_told(golden: Golden) -> None:
+    """c1 has the first slot until c4 deletes its key; c2 takes it. Then c3 gets the second one, beside both."""
+    history = History(workload="semaphore", permits=2, clients=4, ttl_ms=200, nodes=1).watch("n1")
+    for client, at, slot in (("c1", 10, 1), ("c2", 30, 1), ("c3", 40, 2)):
+        history.section(client, at, 90, asked=at - 3, deadline=at + 190)
+        words = f"EVAL take 2 k1:1 k1:2 {client} 200"
+        history.request(client, "n1", words, at - 2, at - 1, reply=str(slot))
+        history.seen("n1", "set", at - 1.5, client, key=f"k1:{slot}", since=at - 2, ttl=200)
+        if client == "c1":
+            history.op("c4", "release", "ok", 1, 20, 22)
+            history.request("c4", "n1", "DEL k1:1", 21, 21.4, reply="1").seen("n1", "deleted", 21.2, key="k1:1")
+    run = history.recorded()
+    (finding,) = (one for one in judge(run).findings if one.kind == "over-capacity")
+    case = case_of(run, finding, finding.examples[0])
+    told = tell(run, gather(run, spans_of(run, [case])), case)
+    assert [(side.client, side.key) for side in told.pair] == [("c1", "k1:1"), ("c2", "k1:1")]
+    golden(told.sentence)
