@@ -59,6 +59,11 @@ class Settled:
         """In how many runs each kind of finding broke it, the most first."""
         return _runs_by_kind(each.findings for each in self.broken)
 
+    def always_has(self, kind: str) -> bool:
+        """Whether the lock was blamed for this in every run that broke the promise, and so that may come of it."""
+        blamed = [each.line.figures.blamed if each.line.figures else () for each in self.broken]
+        return all(any(one.kind == kind for one in of_run) for of_run in blamed)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -115,7 +120,7 @@ def beside(row: Row, findings: Sequence[Finding]) -> Row:
         if each.answer == "kept" and titles:
             why = f"{each.why}, but a finding shows it broken: {'; '.join(titles)}"
             return replace(each, answer="unknown", why=why, brief="see its finding")
-        is_explained = any(f.about.finding in each.kinds for f in about)
+        is_explained = any(f.about.finding in each.kinds or each.always_has(f.about.finding) for f in about)
         if each.answer == "broken" and not is_explained and row.subject.role == "library":
             brief = f"{each.rate.events} of {each.rate.trials}, unexplained"
             return replace(each, answer="unknown", why=f"{each.why}; the cause was not found yet", brief=brief)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -203,8 +204,8 @@ def test_a_lease_that_its_lock_says_is_over_is_too_short_and_safe() -> None:
 
 
 def test_what_no_finding_explains_is_no_accusation_but_of_a_lock_of_ours() -> None:
-    def settled(name: str, *findings: Finding) -> Settled:
-        one = line(name, "jitter", "long holds", blamed("overlap"), verdict="violation")
+    def settled(name: str, *findings: Finding, kinds: Sequence[str] = ("overlap",)) -> Settled:
+        one = line(name, "jitter", "long holds", *map(blamed, kinds), verdict="violation")
         (row,) = rows_of([made.subject(name)], made.grid(name), [one])
         return beside(row, findings).settled[0]
 
@@ -212,6 +213,8 @@ def test_what_no_finding_explains_is_no_accusation_but_of_a_lock_of_ours() -> No
     assert settled("redlock-ng", Finding("it", about, "# A title")).answer == "broken"
     other = About("redlock-ng", "exclusive", "late-grant", "violation", "it.tar.xz")
     assert settled("redlock-ng", Finding("it", other, "# A title")).answer == "unknown", "of another kind"
+    beneath = settled("redlock-ng", Finding("it", other, "# A title"), kinds=("overlap", "late-grant"))
+    assert beneath.answer == "broken", "of a kind that every such run has, too"
     unexplained = settled("redlock-ng")
     assert (unexplained.answer, unexplained.brief) == ("unknown", "1 of 1, unexplained")
     assert settled("control-quorum-of-two").answer == "broken"
