@@ -50,12 +50,17 @@ class Evidence:
     wire: WireRequests | None = None
 
     def loss_of(self, granted: NodeEvent) -> Change | None:
-        """What ended the value that was set, by the ledger; None if that is not on record."""
-        seen = self.set_of(granted)
-        if self.ledger is None or seen is None or seen.order is None:
+        """What ended the value that was set, by the ledger; None if that is not on record. What the owner's own
+        extension set over it and was gone before it could be read may have been the same value once more."""
+        seen, ledger = self.set_of(granted), self.ledger
+        if ledger is None or seen is None or seen.order is None:
             return None
-        end = self.ledger.end_of_event(seen.order)
-        return None if end is None else self.ledger.change(end)
+        end = ledger.end_of_event(seen.order)
+        while end is not None and _may_be_the_same_again(ledger, change := ledger.change(end)):
+            if (following := ledger.end_of_event(int(change["event"]))) is None:
+                break
+            end = following
+        return None if end is None else ledger.change(end)
 
     def gone(self, granted: NodeEvent) -> list[NodeEvent]:
         """The deletions and expiries of this key that the witness saw."""
@@ -252,3 +257,9 @@ def _shown(run: Recorded, keys: Container[str]) -> dict[str, set[tuple[str, int,
             if sections[place][2] in keys:
                 owners.setdefault(value, set()).add(sections[place])
     return owners
+
+
+def _may_be_the_same_again(ledger: Ledger, change: Change) -> bool:
+    if change["what"] != "overwritten" or change["value"] is not None or change["f"] != "extend" or change["of"] < 0:
+        return False
+    return bool(change["task"] == ledger.change(int(change["of"]))["task"])

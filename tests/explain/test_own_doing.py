@@ -151,6 +151,13 @@ def test_a_holder_whose_own_request_deletes_its_key_is_told_apart(by: str, cause
         assert "in its extension it sent DEL" in said.sentence
 
 
+@pytest.mark.parametrize(("value", "cause"), [(None, "deleted by itself"), ("other", "overwritten")])
+def test_an_extension_that_sets_the_key_anew_and_deletes_it_overwrote_nothing(value: str | None, cause: str) -> None:
+    history = inside().op("c1", "extend", "fail", 1, 30, 42)
+    history = asked(history, "EVAL extends 1 k1 a 200", 34, what="set", value=value)
+    assert told(asked(history, "EVAL undoes 1 k1 a", 38, what="deleted", value=value)).cause == cause
+
+
 def test_a_nested_release_removes_what_its_acquire_had_set_over_the_key(golden: Golden) -> None:
     history = asked(inside(nested=True), "SET k1 nested PX 200", 15, what="set", value="nested", ttl=200)
     nested = told(asked(history, "DEL k1", 30, what="deleted"))
