@@ -13,7 +13,9 @@ from workloads.blocking_locks import LooksAgainLater, SharesConnections, WakesBy
 from workloads.connection import Connection
 from workloads.count_lock import CountLock
 from workloads.locks.redlock import Redlock
+from workloads.locks.redlock_reentrant import ReentrantRedlock
 from workloads.locks.redlock_renewing import RenewingRedlock
+from workloads.locks.semaphore_counted import CountedSemaphore
 from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, Mutant, TwoThreads
 from workloads.queue_lock import QueueLock
 from workloads.registry import check_lock, lock_names
@@ -37,6 +39,8 @@ OVERRIDDEN = {
     "the first node decides": "_ask",
     "takes for good": "TAKE",
     "a late reply counts": "WIRE",
+    "a majority lets in": "quorum",
+    "trusts its memory": "acquire",
     "any node extends": "extend_quorum",
     "extends whatever they reply": "extend_quorum",
     "extends what is over": "may_extend",
@@ -82,7 +86,7 @@ OVERRIDDEN = {
 }
 
 ORIGINALS = (
-    *(Redlock, TwoThreads, RenewingRedlock, QueueLock, CountLock),
+    *(Redlock, TwoThreads, RenewingRedlock, ReentrantRedlock, QueueLock, CountLock, CountedSemaphore),
     *(WakesByMessage, LooksAgainLater, WakesByPush, SharesConnections),
 )
 CORRECT = {conditions.control for conditions in CONDITIONS.values()}

@@ -17,6 +17,7 @@ from workloads.mutants.acquiring import (
     SecondsForMilliseconds,
     SetsAndExpiresInTwoSteps,
     SetsForLess,
+    TrustsItsMemory,
 )
 from workloads.mutants.connecting import (
     AsksAgainInTheBackground,
@@ -25,6 +26,7 @@ from workloads.mutants.connecting import (
     StopsAtTheFirstSilence,
 )
 from workloads.mutants.counting import (
+    AMajorityLetsIn,
     HalfIsEnough,
     LateReplyCounts,
     MajorityOfThoseThatReply,
@@ -102,6 +104,7 @@ __all__ = [
     "PLAIN",
     "STANDARD",
     "UNAIMED",
+    "AMajorityLetsIn",
     "AddsTheTtl",
     "AddsToWhatTheKeysHaveLeft",
     "AddsUpTheVotes",
@@ -162,6 +165,7 @@ __all__ = [
     "TakesForGood",
     "TheFirstNodeDecides",
     "TriesForEver",
+    "TrustsItsMemory",
     "TwoThreads",
     "WaitsForEveryNode",
     "WaitsOverTheConnectionOfTheOthers",

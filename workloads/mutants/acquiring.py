@@ -9,6 +9,7 @@ from hiredis import ReplyError
 from workloads.base import Lease
 from workloads.connection import Reply, pack
 from workloads.locks.redlock import Redlock
+from workloads.locks.redlock_reentrant import ReentrantRedlock
 from workloads.mutants.declared import mutant
 
 SET_OR_PROLONG = b"""\
@@ -139,3 +140,21 @@ class SetsForLess(Redlock):
 
     def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
         return super().acquire_request(key, value, ttl_ms * 4 // 5)
+
+
+@mutant(
+    "trusts its memory",
+    "a client may acquire again what it holds while its lease lasts",
+    conditions="nested",
+    finding="nested-acquire-without-majority",
+)
+class TrustsItsMemory(ReentrantRedlock):
+    """It says yes when its keys have expired."""
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        held = self._counts.held
+        lease, count = held.get(key, (None, 0))
+        lease = lease or super(ReentrantRedlock, self).acquire(key, ttl_ms)
+        if lease is not None:
+            held[key] = lease, count + 1
+        return lease

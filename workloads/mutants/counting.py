@@ -7,6 +7,7 @@ from typing import ClassVar
 from workloads.connection import SILENT, Connection, Reply
 from workloads.count_lock import CountLock
 from workloads.locks.redlock import Redlock
+from workloads.locks.semaphore_counted import CountedSemaphore
 from workloads.mutants.declared import mutant
 
 
@@ -104,3 +105,16 @@ if redis.call("incr",KEYS[1]) == 1 then
 end
 redis.call("decr",KEYS[1])
 return false"""
+
+
+@mutant(
+    "a majority lets in",
+    "k clients may share n nodes that count to k, so a client needs more than nk/(k + 1) of them",
+    conditions="permits",
+    finding="over-capacity",
+)
+class AMajorityLetsIn(CountedSemaphore):
+    """Five nodes that let in two clients each have ten votes: enough for three majorities."""
+
+    def quorum(self) -> int:
+        return len(self._pool) // 2 + 1

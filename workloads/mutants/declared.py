@@ -106,6 +106,22 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
             {kind: spec for kind, spec in _RARER.items() if kind != "hunt"},
         ),
         Conditions(
+            "permits",
+            "five clients that compete for two permits",
+            {"workload": "semaphore", "permits": "2"},
+            {"clients": "5", "hold": "uniform:20ms-120ms"},
+            _NEMESES,
+            "semaphore-counted",
+        ),
+        Conditions(
+            "nested",
+            "three clients that acquire again what they hold, also when their lease is over",
+            {"reenter": "1"},
+            {"clients": "3", "hold": "uniform:300ms-900ms"},
+            _NEMESES,
+            "redlock-reentrant",
+        ),
+        Conditions(
             "sharing",
             "the threads of a client share its connections, and an acquire waits for up to ten seconds",
             {"ttl": "1200ms", "wait": "10s", "tasks": "2", "nodes": "1"},
