@@ -77,12 +77,6 @@ def _share_heaps() -> None:
     _call("mallopt", ctypes.c_int(_M_ARENA_MAX), ctypes.c_int(os.cpu_count() or 1))
 
 
-def free_unused() -> None:
-    """Give freed memory back to the system. The GNU C library keeps what lies between other things
-    ("malloc_trim(3)")."""
-    _call("malloc_trim", ctypes.c_size_t(0))
-
-
 def _call(name: str, *arguments: ctypes._SimpleCData[int]) -> None:
     """Call this function of the C library, if it has one. Some have not, and some Pythons cannot look."""
     with contextlib.suppress(OSError, AttributeError):

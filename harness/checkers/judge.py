@@ -7,14 +7,13 @@ did not reach its end; otherwise valid. So an interrupted run can convict a lock
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from fencepost.errors import FencepostError, InternalError, UsageError
-from fencepost.memory import free_unused, spare_memory
+from fencepost.memory import spare_memory
 from harness.checkers import checkers, checkers_of
 from harness.checkers.lent_nodes import without_blame
 from harness.figures import Cell
@@ -104,7 +103,6 @@ def _ask(run: Recorded, questions: Collection[str] | None) -> dict[str, Answer]:
                     f"the checker {name} found a {finding.kind!r}, which belongs to no promise: name it in "
                     "its FindingKind, or in the Finding"
                 )
-        free_unused()
     return answers
 
 
@@ -124,18 +122,8 @@ def _cell(outcome: Outcome) -> Cell:
 def judge_folder(folder: RunFolder) -> tuple[Recorded, Verdict]:
     """Judge a run's folder, and leave history.parquet and verdict.json in it."""
     spare_memory()
-    written, is_sound = list[Future[None]](), Future[None]()
-    with ThreadPoolExecutor(1) as beside:
-        try:
-            run = load_recorded(
-                folder, on_ops=lambda ops: written.append(beside.submit(write_history, folder, ops, is_sound))
-            )
-        except BaseException as error:
-            is_sound.set_exception(error)
-            raise
-        is_sound.set_result(None)
-        for each in written:
-            each.result()
+    run = load_recorded(folder)
+    write_history(folder, run.ops)
     verdict = judge(run)
     folder.write_verdict(verdict)
     return run, verdict

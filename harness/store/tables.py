@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,6 @@ import pyarrow.parquet as pq
 from fencepost.errors import UsageError
 from fencepost.files import kind_of
 from fencepost.history import LATEST_NS, ClientEnd, FaultEvent, Op, Timeline, Write, task_names
-from fencepost.memory import free_unused
 from harness.history.client_stalls import outside_stops
 from harness.history.fault_windows import GroupFacts
 from harness.history.key_holdings import Watched, derive_holdings
@@ -35,57 +33,41 @@ from harness.store.wire_folder import connections_of, link_traffic, wire_gaps, w
 
 _NEVER_NS: Final = 2**62
 _ROW_GROUP: Final = 1 << 16
-OnOps = Callable[[pd.DataFrame], object]
 
 
-def load_recorded(folder: RunFolder, *, is_over: bool = True, on_ops: OnOps = lambda ops: None) -> Recorded:
+def load_recorded(folder: RunFolder, *, is_over: bool = True) -> Recorded:
     """The run as it was recorded, also one whose harness was killed during it.
 
     Without a timeline the run began with its first operation and was interrupted; without final.json `final_values` is
-    None. `is_over`: False for a run that is still being recorded. `on_ops` is told the operations as soon as they are
-    known, when it is not known yet whether they are to be believed. Raises UsageError for a folder that was damaged.
+    None. `is_over`: False for a run that is still being recorded. Raises UsageError for a folder that was damaged.
     """
     if not is_over:  # what went over the links is on record as a whole when it is over
-        return replace(_load(folder, (), on_ops), wire=lambda: None, sessions=lambda: None)
+        return replace(_load(folder, ()), wire=lambda: None, sessions=lambda: None)
     manifest = folder.read_manifest(RunManifest)
     if manifest is not None:
-        run = _load_while_checked(folder, manifest, on_ops)
+        check_manifest(folder, manifest)
+        run = _load_finite(folder, ())
     else:
         doubts = broke_off(folder)
         is_sealed = check_seal(folder)
-        run = replace(_load_finite(folder, doubts, on_ops), is_sealed=is_sealed)
+        run = replace(_load_finite(folder, doubts), is_sealed=is_sealed)
     check_soundness(folder, run)
     return run
 
 
-def _load_while_checked(folder: RunFolder, manifest: RunManifest, on_ops: OnOps) -> Recorded:
-    """Files are read twice, for their checksums and for what they say: both at once, so that no processor is idle. A
-    file that the manifest does not vouch for is the first thing to tell, whatever its content led to."""
-    with ThreadPoolExecutor(1) as beside:
-        checked = beside.submit(check_manifest, folder, manifest)
-        try:
-            return _load_finite(folder, (), on_ops)
-        finally:
-            checked.result()
-
-
-def _load_finite(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded:
+def _load_finite(folder: RunFolder, doubts: tuple[str, ...]) -> Recorded:
     try:
-        return _load(folder, doubts, on_ops)
+        return _load(folder, doubts)
     except OverflowError as error:
         raise UsageError(f"{folder.path} is damaged: a number in its logs is too large ({error})") from error
 
 
-def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded:
+def _load(folder: RunFolder, doubts: tuple[str, ...]) -> Recorded:
     if kind_of(folder.clients) != "folder":
         raise UsageError(
             f"{folder.clients} is missing: the record is damaged; history.parquet, made from it, does not replace it"
         )
-    with ThreadPoolExecutor(1) as beside:
-        writes = beside.submit(_read_writes, folder)
-        ops = read_ops(client_logs(folder.clients))
-    free_unused()
-    on_ops(ops)
+    ops = read_ops(client_logs(folder.clients))
     environment = folder.read_environment()
     ends = tuple(folder.read_log("client-ends.jsonl", ClientEnd))
     config = folder.read_config()
@@ -102,7 +84,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         timeline=timeline,
         ops=ops,
         sections=sections,
-        writes=writes.result(),
+        writes=_read_writes(folder),
         faults=faults,
         ends=ends,
         planned_faults=folder.planned_faults(),
@@ -129,10 +111,9 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
     )
 
 
-def write_history(folder: RunFolder, ops: pd.DataFrame, is_sound: Future[None] | None = None) -> None:
+def write_history(folder: RunFolder, ops: pd.DataFrame) -> None:
     """history.parquet: names by number, integers as the differences from one to the next, compressed with zstd. Only
-    the times have statistics, by which a reader may skip parts. If `is_sound` fails, nothing is left, and it raises the
-    same."""
+    the times have statistics, by which a reader may skip parts."""
     names = [field.name for field in OPS_SCHEMA if field.type == NAME]
     steps = {field.name: "DELTA_BINARY_PACKED" for field in OPS_SCHEMA if field.type == pa.int64()}
     with folder.in_place("history.parquet") as temporary, temporary.open("wb") as file:
@@ -147,9 +128,6 @@ def write_history(folder: RunFolder, ops: pd.DataFrame, is_sound: Future[None] |
         )
         file.flush()
         os.fsync(file.fileno())
-        free_unused()
-        if is_sound is not None:
-            is_sound.result()
 
 
 def read_ops(logs: Sequence[tuple[str, int, Path]]) -> pd.DataFrame:
