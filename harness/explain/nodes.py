@@ -36,7 +36,8 @@ class Loss:
     """How a node lost a key that it had `granted`. It was gone at `until_ns`. `by`: the observed deletion or expiry;
     `change`: the same in the ledger. `fault`: what took the node down. `is_shared`: others used the value that the
     owner had set, so any client that compared it could delete the key. `given`: the time to live by which it was over
-    before its lease. `mistaken`: the request that took the other's key, which had the same value, for its client's."""
+    before its lease. `covered`: what was set over the key, before all of it was deleted. `mistaken`: the request that
+    took the other's key, which had the same value, for its client's."""
 
     how: How
     granted: NodeEvent
@@ -47,6 +48,7 @@ class Loss:
     change: Change | None = None
     given: GivenTtl | None = None
     mistaken: Change | None = None
+    covered: tuple[Change, ...] = ()
 
     @property
     def cause(self) -> Cause:
@@ -263,8 +265,29 @@ def _loss_on_record(evidence: Evidence, faults: Sequence[Window], granted: NodeE
             seen = next((e for e in evidence.seen[granted.key, granted.node] if e.order == order), None)
             return None if seen is None else loss(what, by=seen)
         case "overwritten":
+            if (deleted := _deleted_after(evidence, granted, change, following)) is not None:
+                return deleted
             return loss("overwritten" if change["is_seen"] else "unknown")
     return None
+
+
+def _deleted_after(evidence: Evidence, granted: NodeEvent, change: Change, following: NodeEvent | None) -> Loss | None:
+    """The deletion that freed a key which had been overwritten, if the client that sent it had not set what it deleted.
+    What others set over a key leaves the lock taken; the next grant needed the deletion."""
+    ledger, covered = evidence.ledger, list[Change]()
+    if ledger is None or following is None or following.order is None or not change["is_seen"]:
+        return None
+    while change["what"] == "overwritten":
+        covered.append(change)
+        end = ledger.end_of_event(int(change["event"]))
+        if end is None:
+            return None
+        change = ledger.change(end)
+    seen = next((e for e in evidence.seen[granted.key, granted.node] if e.order == int(change["event"])), None)
+    is_anothers = change["client"] is not None and change["client"] != covered[-1]["client"]
+    if change["what"] != "deleted" or seen is None or change["event"] > following.order or not is_anothers:
+        return None
+    return Loss("deleted", granted, following.by_ns, by=seen, change=change, covered=tuple(covered))
 
 
 def _is_shared(run: Recorded, loss: Loss) -> bool:

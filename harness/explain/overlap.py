@@ -196,6 +196,10 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
         case "deleted" if run.ledger is not None and loss.change is not None:
             done = who_did(run, loss.change, first.client, "deleted it")
             same = " (others used the same value)" if loss.is_shared else ""
+            if loss.covered:
+                who = list(dict.fromkeys(client_of(one) or "an unrecorded client" for one in loss.covered))
+                values = "another value" if len(loss.covered) == 1 else "other values"
+                done = f"{listed(who)} set {values} over it; then {done}"
             return f"{had}; {done}{same}; so {them} {again}"
         case "overwritten" if run.ledger is not None and loss.change is not None:
             done = who_did(run, loss.change, first.client, "set another value over it")

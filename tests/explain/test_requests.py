@@ -148,3 +148,22 @@ def test_a_request_of_a_process_with_several_calls_under_way_is_not_told_as_a_st
     history.request("c1", "n1", "DEL k1", 40, 41, reply="1").seen("n1", "deleted", 42, since=39)
     history.request("c2", "n1", "SET k1 b NX PX 200", 46, 47).seen("n1", "set", 48, "b", since=45, ttl=200)
     golden(told(history, "overlap"))
+
+
+def overwritten_and_deleted(by: str) -> History:
+    """c1 is inside. At 30, c3's acquire sets its value over c1's key, and is refused; at 40 a DEL frees it for c2."""
+    history = History(clients=4, ttl_ms=200, nodes=1).watch("n1").section("c1", 10, 90, deadline=200)
+    history.section("c2", 50, 80, deadline=240, asked=45).op("c3", "acquire", "fail", 1, 28, 35)
+    history.op(by, "release", "ok", 7, 38, 43)
+    history.request("c1", "n1", "SET k1 a NX PX 200", 9.2, 9.6).seen("n1", "set", 9.8, "a", since=9, ttl=200)
+    history.request("c3", "n1", "GETSET k1 c", 30, 31, reply='"a"').seen("n1", "set", 31, "c", since=30)
+    history.request(by, "n1", "DEL k1", 40, 41, reply="1").seen("n1", "deleted", 42, since=39)
+    return history.request("c2", "n1", "SET k1 b NX PX 200", 46, 47).seen("n1", "set", 48, "b", since=45, ttl=200)
+
+
+def test_of_a_key_that_was_overwritten_and_then_deleted_the_deletion_let_the_next_one_in(golden: Golden) -> None:
+    golden(told(overwritten_and_deleted("c4"), "overlap"))
+
+
+def test_a_client_that_deletes_what_it_had_set_over_a_key_had_taken_it_before(golden: Golden) -> None:
+    golden(told(overwritten_and_deleted("c3"), "overlap"))
