@@ -151,8 +151,8 @@ class Workload:
 
     def _take_two(self, users: Sequence[Client], load: LoadPhase) -> bool:
         """Two keys in random order, so that other clients take them in the opposite one. If the second one is not
-        granted in half of the time for which the first one is held, that is given back. They are released in random
-        order. False: as in `_take_one`."""
+        granted in half of the time for which the first one is held, that is given back. If the first lease is over when
+        it is granted, nothing is done inside. They are released in random order. False: as in `_take_one`."""
         first, second = users
         keys = first.rng.sample(first.options.key_names[: max(load.keys, 2)], 2)
         if not enter(first, keys[0], shared=self._is_reader(first)):
@@ -164,9 +164,11 @@ class Workload:
             first.lock.release(cancel_after_ms=cancelled_after_ms(first))
             return True
         hold = Hold(load.hold.kind, load.hold.low_ms / 2, load.hold.high_ms / 2)
+        is_held = first.options.renewal_ms is not None or monotonic_ns() < first.lock.lapses_ns
         leaves, stays = first.rng.sample(users, 2)
         for user, beside in ((leaves, stays.lock), (stays, None)):
-            self._use(user, msgspec.structs.replace(load, hold=hold), beside)
+            if is_held:
+                self._use(user, msgspec.structs.replace(load, hold=hold), beside)
             user.lock.release(cancel_after_ms=cancelled_after_ms(user))
         return True
 
