@@ -48,18 +48,15 @@ class Call:
                 next(words, None)
         return shlex.join(kept)
 
-    def make(self, study: Study[Any], out: Console, *, installs: bool = False) -> int:
-        """Make the runs of a study where its command wants them; returns the exit code. `installs`: the locks that they
-        want are installed first."""
+    def make(self, study: Study[Any], out: Console, before: Callable[[Study[Any]], object] = lambda _: None) -> int:
+        """Make the runs of a study where its command wants them; returns the exit code. `before`: what is done when it
+        is known where."""
         from harness.campaign.parallelism import Hands
         from harness.campaign.study import run_study
 
         told = self.arguments
         hands = Hands.found(told.workers, told.scheduler)
-        if installs:
-            from harness.cli.setup import install_missing
-
-            install_missing(study)
+        before(study)
         return run_study(study, told.results, hands=hands, command=self.to_repeat, out=out)
 
 

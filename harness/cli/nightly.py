@@ -45,6 +45,7 @@ def _nightly(call: Call, out: Console) -> int:
     from datetime import UTC, datetime
 
     from cluster.backend_registry import backends, everywhere
+    from harness.cli import setup
     from harness.nightly.session import nightly_study
     from harness.survey.subjects import chosen
 
@@ -61,7 +62,7 @@ def _nightly(call: Call, out: Console) -> int:
         budget_s=budget_ms / 1e3,
         quick=arguments.quick,
     )
-    return call.make(study, out, installs=True)
+    return call.make(study, out, setup.install_missing)
 
 
 COMMAND = Command(

@@ -34,11 +34,12 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 def _study(call: Call, out: Console) -> int:
     from harness.campaign.grid import common_options
     from harness.campaign.own_study import read_study
+    from harness.cli import setup
 
     arguments: Arguments = call.arguments
     common = common_options(call.behind_dashes)
     study = read_study(arguments.file, arguments.report, arguments.seeds, common, quick=arguments.quick)
-    return call.make(study, out, installs=True)
+    return call.make(study, out, setup.install_missing)
 
 
 COMMAND = Command(

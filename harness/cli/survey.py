@@ -38,6 +38,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _survey(call: Call, out: Console) -> int:
+    from harness.cli import setup
     from harness.survey.session import survey_study
     from harness.survey.subjects import chosen
 
@@ -53,7 +54,7 @@ def _survey(call: Call, out: Console) -> int:
         quick=arguments.quick,
         cluster=call.replaced.get("cluster"),
     )
-    return call.make(study, out, installs=True)
+    return call.make(study, out, setup.install_missing)
 
 
 def _show(subjects: Sequence[Subject], out: Console) -> None:

@@ -30,7 +30,7 @@ from harness.history.fault_windows import FOREVER_NS
 
 
 @dataclass(slots=True)
-class _Change:
+class _ChangeRow:
     """A row, with the columns in their order."""
 
     node: str
@@ -51,7 +51,7 @@ class _Change:
     did: str | None = None
 
 
-_COLUMNS: Final = {column.name: column.type for column in fields(_Change)}
+_COLUMNS: Final = {column.name: column.type for column in fields(_ChangeRow)}
 _NAMES: Final = ("node", "key", "what")
 
 
@@ -71,13 +71,13 @@ class _Node:
     blind_ns: int = 0
     is_known: bool = False
     """Whether it has been watched before."""
-    unseen: list[_Change] = field(default_factory=list)
+    unseen: list[_ChangeRow] = field(default_factory=list)
     """What was found when the node was seen again, until the run of its server is known."""
 
 
 def derive_changes(events: Iterable[KeyEvent]) -> pd.DataFrame:
     """The changes, in the order of the events."""
-    rows: list[_Change] = []
+    rows: list[_ChangeRow] = []
     nodes: dict[str, _Node] = {}
     for place, event in enumerate(events):
         node = nodes.get(event.node)
@@ -99,7 +99,7 @@ def derive_changes(events: Iterable[KeyEvent]) -> pd.DataFrame:
     return frame.astype({name: kind for name, kind in kinds.items() if kind} | dict.fromkeys(_NAMES, "category"))
 
 
-def _change(rows: list[_Change], node: _Node, event: KeyEvent, place: int) -> None:
+def _change(rows: list[_ChangeRow], node: _Node, event: KeyEvent, place: int) -> None:
     key, value, kind = event.key, event.value, event.event
     held = node.held.get(key)
     since_ns = event.at_ns if event.since_ns is None else event.since_ns
@@ -125,14 +125,14 @@ def _change(rows: list[_Change], node: _Node, event: KeyEvent, place: int) -> No
     if event.port is not None:
         request = {"port": event.port, "digest": event.digest, "place": event.place, "did": event.command}
     times = (since_ns, event.at_ns)
-    rows.append(_Change(event.node, key, what, value, was, until_ns, *times, place, of, is_seen=True, **request))
+    rows.append(_ChangeRow(event.node, key, what, value, was, until_ns, *times, place, of, is_seen=True, **request))
 
 
 def _expiry(event: KeyEvent) -> int:
     return FOREVER_NS if event.ttl_ms is None else min(FOREVER_NS, event.at_ns + event.ttl_ms * 1_000_000)
 
 
-def _find(rows: list[_Change], node: _Node, event: KeyEvent, place: int) -> None:
+def _find(rows: list[_ChangeRow], node: _Node, event: KeyEvent, place: int) -> None:
     """The key was there when the node was seen again."""
     before = node.before.pop(event.key, None)
     if not node.is_known or (before is not None and event.value in (before.value, None)):
@@ -141,17 +141,17 @@ def _find(rows: list[_Change], node: _Node, event: KeyEvent, place: int) -> None
     node.held[event.key] = _Holding(len(rows), event.value, _expiry(event))
     what, of = ("set", -1) if before is None else ("overwritten", before.row)
     times = (node.blind_ns, event.at_ns)
-    found = _Change(event.node, event.key, what, event.value, None, FOREVER_NS, *times, place, of, is_seen=False)
+    found = _ChangeRow(event.node, event.key, what, event.value, None, FOREVER_NS, *times, place, of, is_seen=False)
     node.unseen.append(found)
     rows.append(found)
 
 
-def _resume(rows: list[_Change], node: _Node, event: KeyEvent) -> None:
+def _resume(rows: list[_ChangeRow], node: _Node, event: KeyEvent) -> None:
     """The node is watched again: what is not there any more was lost."""
     for key, held in node.before.items():
         if key not in node.held:
             was, times = held.value, (held.expires_ns, node.blind_ns, event.at_ns)
-            lost = _Change(event.node, key, "lost", was, was, *times, -1, held.row, is_seen=False)
+            lost = _ChangeRow(event.node, key, "lost", was, was, *times, -1, held.row, is_seen=False)
             if held.expires_ns >= event.at_ns:
                 node.unseen.append(lost)
             rows.append(lost)

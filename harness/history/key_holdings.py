@@ -48,7 +48,7 @@ class Watched:
 
 
 @dataclass(slots=True)
-class _Holding:
+class _HoldingRow:
     """A row, with the columns in their order."""
 
     node: str
@@ -84,13 +84,13 @@ class _Holding:
         self.to_min_ns, self.to_max_ns, self.ended = max(since_ns, self.from_min_ns), at_ns, how
 
 
-_COLUMNS: Final = {column.name: column.type for column in fields(_Holding)}
+_COLUMNS: Final = {column.name: column.type for column in fields(_HoldingRow)}
 
 
 @dataclass(slots=True)
 class _NodeHoldings:
-    held: dict[str, _Holding] = field(default_factory=dict)
-    lost: list[_Holding] = field(default_factory=list)
+    held: dict[str, _HoldingRow] = field(default_factory=dict)
+    lost: list[_HoldingRow] = field(default_factory=list)
     """The holdings that were lost, until the node is watched again."""
     blind_ns: int = 0
     watch_window: list[Any] | None = None
@@ -98,7 +98,7 @@ class _NodeHoldings:
     """The log has everything that happened on the node before this."""
     runs: dict[str | None, int] = field(default_factory=dict)
     run: int = -1
-    runless: list[_Holding] = field(default_factory=list)
+    runless: list[_HoldingRow] = field(default_factory=list)
     """Those that began before the run of the server was known."""
 
 
@@ -107,7 +107,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
 
     A log without an end, whose witness was killed, counts until what its last event proves (`since_ns`) and not until
     that event was received (`at_ns`): what the node did in between may have been received and not been written."""
-    holdings: list[_Holding] = []
+    holdings: list[_HoldingRow] = []
     watch_windows: list[list[Any]] = []
     nodes: dict[str, _NodeHoldings] = {}
     for place, event in enumerate(events):
@@ -122,7 +122,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
             case "set" | "seen":
                 if (before := node.held.get(event.key)) is not None:
                     before.end("set unread" if event.value is None else "overwritten", since_ns, at_ns)
-                new = node.held[event.key] = _Holding(
+                new = node.held[event.key] = _HoldingRow(
                     node=event.node,
                     key=event.key,
                     value=event.value,
@@ -169,7 +169,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
     return frame, shown.astype({"node": "category"})
 
 
-def _is_same(holding: _Holding | None, event: KeyEvent) -> bool:
+def _is_same(holding: _HoldingRow | None, event: KeyEvent) -> bool:
     """Whether a SET wrote the value that was there: some locks extend so, and the key never belonged to another
     client."""
     return holding is not None and event.value is not None and holding.value == event.value
