@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from fencepost.text import listed, milliseconds, plural, printable
 from harness.explain.causes import KEEP_CLIENTS_OUT, Cause
+from harness.explain.given_to_ended import given_to_ended
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
@@ -247,11 +248,16 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     obstacle = Obstacle(example["obstacle"], nodes, absent, str(example.get("error", "")))
     stuck = obstacle.kind == "split votes" and obstacle.nodes
     clients = [printable(str(client)) for client in example["clients"]]
+    since_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
+    until_ns = since_ns + round(float(example["for_ms"]) * 1e6)
+    given = None
+    if obstacle.kind == "stuck keys":
+        given = given_to_ended(run, str(example["key"]), example["nodes"], since_ns, until_ns)
     return Told(
         f"For {lasting(float(example['for_ms']) * 1e6)} from +{float(example['at_ms']):,.1f} ms on, no client was "
         f"inside {printable(str(example['key']))} and none acquired it, although {listed(clients)} tried and could "
-        f"reach a majority of the nodes: {in_words(obstacle)}.",
-        cause="stuck keys" if stuck else _CAUSES.get(obstacle.kind, "unknown"),
+        f"reach a majority of the nodes: {given or in_words(obstacle)}.",
+        cause="given to ended call" if given else "stuck keys" if stuck else _CAUSES.get(obstacle.kind, "unknown"),
     )
 
 
