@@ -106,7 +106,8 @@ def _did_not(call: int, request: Change, rows: pd.DataFrame, calls: Calls) -> bo
         return not (sets & (asked_ns >= at_ns) & (asked_ns <= calls.complete_ns[call])).any()
     before = asked_ns[sets & (asked_ns >= calls.invoke_ns[call]) & (asked_ns < at_ns)].tolist()
     others = (set(calls.under_way(request["client"], of, calls.key[call])) - {call} for of in before)
-    return request["owner"] >= 0 and all(others)
+    is_known = request["owner"] >= 0 and rows["cause"].iloc[request["owner"]] == "request"
+    return is_known and all(others)
 
 
 def _sent(wire: WireRecord) -> dict[str, Ints]:

@@ -11,6 +11,8 @@ from tests.peers.plain_judge.folder import Folder, Life, Line
 
 LOCK_STEPS = ("acquire", "extend", "release", "held", "reenter", "leave")
 GRANTS = ("acquire", "reenter")
+_UNDER_WAY = {"acquiring": "acquire", "extending": "extend", "releasing": "release"}
+"""What a client says that it was doing when it was killed, and what it had asked of its lock."""
 
 
 @dataclass
@@ -69,6 +71,7 @@ def ledger(folder: Folder) -> list[Change]:
         if change.client and change.request:
             of_process = [own for client, own in calls.items() if client.partition("@")[0] == change.client]
             change.call, change.is_in_call = _call(of_process, change.sent_ns, change.event["key"], permits)
+    _calls_in_need(folder, changes, calls, permits)
     return changes
 
 
@@ -174,9 +177,9 @@ def _calls(folder: Folder) -> dict[str, list[Call]]:
                 what = op["f"], op["outcome"], op["section"], op["key"]
                 found.setdefault(life[0], []).append(Call(life, *what, op["invoke_ns"], op["complete_ns"]))
     for life, end in folder.ends.items():
-        if end.get("under_way") in LOCK_STEPS:
+        if (f := _UNDER_WAY.get(end.get("under_way", ""))) is not None:
             began = max((op["complete_ns"] for op in folder.ops.get(life, [])), default=0)
-            found.setdefault(life[0], []).append(Call(life, end["under_way"], "", None, "", began, end["at_ns"]))
+            found.setdefault(life[0], []).append(Call(life, f, "", None, "", began, end["at_ns"]))
     return {client: sorted(own, key=lambda call: call.from_ns) for client, own in found.items()}
 
 
@@ -188,8 +191,80 @@ def _call(of_tasks: list[list[Call]], sent_ns: int, name: str, permits: int) -> 
     if len(of_tasks) == 1:
         return (last[0], sent_ns <= last[0].to_ns) if last else (None, False)
     under_way = [call for call in last if sent_ns <= call.to_ns]
-    named = {call.key for own in of_tasks for call in own if call.key and call.key in name}
-    if permits == 1:
-        named = {max(named, key=len)} if named else set()
+    named = _named([call for own in of_tasks for call in own], name, permits)
     fitting = [call for call in under_way if not named or call.key in named | {""}]
     return (fitting[0] if len(fitting) == 1 else None), bool(under_way)
+
+
+def _named(calls: list[Call], name: str, permits: int) -> set[str]:
+    named = {call.key for call in calls if call.key and call.key in name}
+    return {max(named, key=len)} if named and permits == 1 else named
+
+
+def _calls_in_need(folder: Folder, changes: list[Change], calls: dict[str, list[Call]], permits: int) -> None:
+    """A release that succeeded while its process sent nothing had its request sent later; and one that was granted the
+    lock while its process sent one request only sent that."""
+    of_process: dict[str, list[Call]] = {}
+    for client, own in calls.items():
+        of_process.setdefault(client.partition("@")[0], []).extend(own)
+    every = [call for own in of_process.values() for call in own]
+    by_client = [change for change in changes if change.client and change.request]
+    took = sorted((c for c in by_client if c.what in ("deleted", "changed")), key=lambda c: c.sent_ns)
+    usual = {_words(c) for c in took if c.call and c.is_in_call and c.call.f == "release"}
+    late: list[tuple[Change, Call]] = []
+    sent: dict[str, list[int]] = {}
+    for request in folder.requests:
+        if request["by"] == "client" and request["keys"] and request["from_client_ns"] is not None:
+            sent.setdefault(request["client"], []).append(request["from_client_ns"])
+
+    def under_way(process: str, at_ns: int, key: str) -> list[Call]:
+        tasks = [own for client, own in calls.items() if client.partition("@")[0] == process]
+        last = [call for own in tasks for call in [call for call in own if call.from_ns <= at_ns][-1:]]
+        return [call for call in last if at_ns <= call.to_ns and call.key in ("", key)]
+
+    def did_not(call: Call, change: Change) -> bool:
+        own = [c for c in by_client if c.client == change.client and c.event["key"] == change.event["key"]]
+        sets = [c.sent_ns for c in own if c.what in ("set", "overwritten", "prolonged")]
+        if call.f == "acquire" and call.outcome == "ok":
+            return not any(change.sent_ns <= at <= call.to_ns for at in sets)
+        before = [at for at in sets if call.from_ns <= at < change.sent_ns]
+        others = [[one for one in under_way(change.client or "", at, call.key) if one is not call] for at in before]
+        return call.f == "acquire" and change.of is not None and all(others)
+
+    for process, own in of_process.items():
+        for release in own:
+            if release.f != "release" or release.outcome != "ok":
+                continue
+            if any(release.from_ns <= at <= release.to_ns for at in sent.get(process, [])):
+                continue
+            later = [c for c in took if c.client == process and c.sent_ns > release.to_ns]
+            later = [c for c in later if _named(every, c.event["key"], permits) == {release.key}][:1]
+            for change in later:
+                rivals = [
+                    one
+                    for one in own
+                    if one.f in ("release", "leave") and release.to_ns < one.from_ns <= change.sent_ns
+                    if one.key in ("", release.key)
+                ]
+                suspects = under_way(process, change.sent_ns, release.key)
+                if _words(change) in usual and not rivals and all(did_not(call, change) for call in suspects):
+                    late.append((change, release))
+    for change, release in late:
+        change.call, change.is_in_call = release, False
+    sent_late = {change.sent_ns for change, _ in late}
+    for change in by_client:
+        is_unclear = change.call is None and change.is_in_call and change.request["to_client_ns"] is not None
+        if is_unclear and change.what in ("set", "overwritten", "prolonged"):
+            for key in _named(every, change.event["key"], permits):
+                process = change.client or ""
+                granted = [c for c in under_way(process, change.sent_ns, key) if (c.f, c.outcome) == ("acquire", "ok")]
+                if len(granted) == 1 and change.request["to_client_ns"] <= granted[0].to_ns:
+                    within = {at for at in sent[process] if granted[0].from_ns <= at <= granted[0].to_ns}
+                    if within - sent_late == {change.sent_ns}:
+                        change.call, change.is_in_call = granted[0], True
+
+
+def _words(change: Change) -> tuple[str, str]:
+    request = change.request or {}
+    is_script = request["command"] in ("EVAL", "EVALSHA", "FCALL")
+    return request["command"], request["arguments"][0] if is_script else ""
