@@ -12,6 +12,7 @@ import numpy as np
 from fencepost.quorum import quorum
 from fencepost.text import bound, count, listed, milliseconds, of_sections, plural, printable
 from harness.checkers.exclusion import side_of
+from harness.explain.client_scores import earlier_score
 from harness.explain.examples import Case, Side
 from harness.explain.kinds import Evidence, FindingKind, Told
 from harness.explain.meeting import UNRECORDED
@@ -174,6 +175,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
             if (low := below_zero(run, entered)) is not None:
                 why = f"{client_of(low)} had lowered {printable(str(low['key']))} on {low['node']} to {low['value']}"
                 return Told(f"{text} Before that, {why}: {how_sent(run, low)}.", cause="below zero")
+            if (ranked := earlier_score(evidence, [*others, entered])) is not None:
+                return Told(f"{text} {ranked}", cause="ranked by clients")
             if (twice := given_twice(run, entered)) is None:
                 return Told(text)
             what = f"a permit that nothing had taken: {how_sent(run, twice)} ({printable(str(twice['did']))} of"

@@ -186,3 +186,30 @@ def test_a_slot_is_the_key_that_the_script_took_of_those_that_it_was_told(golden
     told = tell(run, gather(run, spans_of(run, [case])), case)
     assert [(side.client, side.key) for side in told.pair] == [("c1", "k1:1"), ("c2", "k1:1")]
     golden(told.sentence)
+
+
+@pytest.mark.parametrize(
+    ("third", "script", "cause"),
+    [
+        ("1700000000001 c3", "zadd-zrank", "ranked by clients"),
+        ("1700000000002 a3", "zadd-zrank", "ranked by clients"),
+        ("1700000000003 c3", "zadd-zrank", None),
+        ("1700000000001 c3", "zadd-zcard", None),
+    ],
+)
+def test_who_names_an_earlier_time_comes_first(third: str, script: str, cause: str | None, golden: Golden) -> None:
+    """c3 asks after c1 and c2, which have both permits. With an earlier time, or the same one and a smaller member, a
+    rank lets it in."""
+    history = History(workload="semaphore", permits=2, clients=3, ttl_ms=200, nodes=1).watch("n1")
+    for at, client, words in ((10, "c1", "1700000000000 c1"), (20, "c2", "1700000000002 c2"), (30, "c3", third)):
+        history.section(client, at, 90, asked=at - 3, deadline=at + 190)
+        history.request(client, "n1", f"EVAL {script} 1 k1 {words} 200", at - 2, at - 1, reply="1")
+        history.seen("n1", "set", at - 1.5, None, since=at - 2, ttl=200, is_hash=client != "c1")
+        history.key_events[-1].command = "ZADD"
+    run = history.recorded()
+    (finding,) = (one for one in judge(run).findings if one.kind == "over-capacity")
+    case = case_of(run, finding, finding.examples[0])
+    told = tell(run, gather(run, spans_of(run, [case])), case)
+    assert told.cause == cause
+    if cause is not None:
+        golden(told.sentence)
