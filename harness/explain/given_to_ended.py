@@ -12,7 +12,7 @@ from harness.history.ledger import Change
 from harness.history.recorded import Recorded
 
 
-class _Given(NamedTuple):
+class _GivenKey(NamedTuple):
     change: Change
     call: int
     kept_ns: int
@@ -34,7 +34,7 @@ def given_to_ended(run: Recorded, key: str, nodes: Collection[str], since_ns: in
     return f"the lock was given to a call that had ended{times}. {ended}; later, {set_it}"
 
 
-def _all(run: Recorded, key: str, since_ns: int, until_ns: int) -> list[_Given]:
+def _all(run: Recorded, key: str, since_ns: int, until_ns: int) -> list[_GivenKey]:
     """What was set for calls that had ended by then, and for how long it stayed within this time."""
     if run.ledger is None:
         return []
@@ -48,5 +48,5 @@ def _all(run: Recorded, key: str, since_ns: int, until_ns: int) -> list[_Given]:
             continue
         gone_ns = min(until_ns, int(run.ledger.rows["since_ns"].iloc[end]))
         if (kept_ns := gone_ns - max(since_ns, int(change["at_ns"]))) > 0:
-            found.append(_Given(change, call, kept_ns))
+            found.append(_GivenKey(change, call, kept_ns))
     return found
