@@ -74,7 +74,7 @@ def test_a_client_whose_entry_another_one_took_out_waits_for_nothing() -> None:
     assert finding.examples[0].items() >= {"client": "c1", "by": "c2", "out_of": "queue", "overtaken": 5}.items()
     (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
     assert told.explanations[0].cause == "entry removed"
-    assert "c2 took its entry out of queue" in told.explanations[0].sentence
+    assert "took its entry out" in told.explanations[0].sentence
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import product
 
+from cluster.backends import process
 from cluster.persistence import POLICIES, Policy
 from harness.campaign.grid import Cell, Grid, Headline, Part, Pool, every_combination
 
@@ -64,7 +65,7 @@ def _safety(locks: tuple[str, ...], seeds: int, durations: Mapping[str, str], re
         cells=cells,
         seeds=seeds,
         options={
-            "cluster": "process",
+            "cluster": process.BACKEND.name,
             "recovery": recovery,
             "clients": "4",
             "hold": "uniform:300ms-500ms",
@@ -102,7 +103,7 @@ def _cost(
         cells=cells,
         seeds=seeds,
         options={
-            "cluster": "process",
+            "cluster": process.BACKEND.name,
             "lock": "redlock",
             "nemesis": "none",
             "duration": duration,
