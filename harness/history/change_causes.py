@@ -9,8 +9,10 @@ do not tell of every request (a login, one that they refuse), so places only cou
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,10 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Ints
+from harness.history.groups import Ints, address
 
 NONE: Final = -1
 _WORDS_APART: Final = "\0"
+_FEW: Final = 16
+"""So many requests of the same words are looked at one by one; of more, the place alone decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +54,23 @@ def find_causes(changes: pd.DataFrame, wire: WireRecord) -> ChangeRequests:
     number = np.append(wire.connections["connection"].to_numpy().astype(np.int64), NONE)
     change = np.flatnonzero(connection != NONE)
     asked = _Asked.of(wire.requests, np.unique(number[connection[change]]))
-    pairs = asked.with_same_words(number[connection[change]], changes["digest"].to_numpy(np.int64)[change])
-    at, row = change[pairs[0]], pairs[1]
-    since_ns, at_ns = (changes[name].to_numpy(np.int64)[at] for name in ("since_ns", "at_ns"))
-    is_under_way = (asked.to_node_ns[row] <= at_ns) & (asked.from_node_ns[row] >= since_ns)
-    at, row = at[is_under_way], row[is_under_way]
-    is_one = np.bincount(at, minlength=len(changes))[at] == 1
+    digest, since_ns, at_ns = (changes[name].to_numpy(np.int64) for name in ("digest", "since_ns", "at_ns"))
+    options = asked.with_same_words(number[connection[change]], digest[change], since_ns[change], at_ns[change])
+    found = np.zeros(len(changes), np.int64)
+    found[change] = options.number
+    at, row = change[options.few], options.row
+    is_one = found[at] == 1
     request[at[is_one]] = asked.row[row[is_one]]
-    if not is_one.all():
-        place, port = changes["place"].to_numpy(np.int64), connection
-        _by_place(request, at, row, is_one, asked, place, port)
+    several = np.flatnonzero(found > 1)
+    if len(several):
+        anchors = _Anchors(at[is_one], row[is_one], changes["place"].to_numpy(np.int64), number[connection], asked)
+        for one in several.tolist():
+            for near in anchors.by_place(one):
+                if asked.digest[near] == digest[one] and asked.is_under_way(near, since_ns[one], at_ns[one]):
+                    request[one] = asked.row[near]
+                    break
     # One that is not there is no cause: another program may have dialled from this port.
-    connection[np.bincount(at, minlength=len(changes)) == 0] = NONE
+    connection[found == 0] = NONE
     return ChangeRequests(request, connection)
 
 
@@ -110,12 +119,70 @@ class _Asked:
         place = np.arange(len(row)) - np.repeat(first, np.diff(np.append(first, len(row)))) if len(of) else row
         return cls(row, connection[row], place, _digests(own), to_node[row], _answered(own))
 
-    def with_same_words(self, connection: Ints, digest: Ints) -> tuple[Ints, Ints]:
-        """Pairs of a place in these columns and a place in the requests."""
-        wanted = pd.DataFrame({"connection": connection, "digest": digest, "wanted": np.arange(len(digest))})
-        known = pd.DataFrame({"connection": self.connection, "digest": self.digest, "known": np.arange(len(self.row))})
-        both = wanted.merge(known, on=["connection", "digest"])
-        return both["wanted"].to_numpy(np.int64), both["known"].to_numpy(np.int64)
+    def is_under_way(self, row: Any, since_ns: Any, at_ns: Any) -> Any:
+        return (self.to_node_ns[row] <= at_ns) & (self.from_node_ns[row] >= since_ns)
+
+    def with_same_words(self, connection: Ints, digest: Ints, since_ns: Ints, at_ns: Ints) -> _Options:
+        """A client may send the same words a hundred thousand times. What came to the node later, and what was answered
+        before, is a range of them, and is never looked at."""
+        wanted, known = address((connection, self.connection), (digest, self.digest))
+        order = np.argsort(known, kind="stable")
+        groups, group = np.unique(known[order], return_inverse=True)
+        to_node, answered = pd.Series(self.to_node_ns[order]), pd.Series(self.from_node_ns[order])
+        answered_by = answered.groupby(group).cummax().to_numpy(np.int64)
+        came_from = to_node[::-1].groupby(group[::-1]).cummin()[::-1].to_numpy(np.int64)
+        of = np.searchsorted(groups, wanted)
+        first = _found(group, answered_by, of, since_ns, "left")
+        count = np.maximum(_found(group, came_from, of, at_ns, "right") - first, 0)
+        count[np.append(groups, NONE)[of] != wanted] = 0
+        looked = np.where(count > _FEW, 0, count)
+        few = np.repeat(np.arange(len(wanted)), looked)
+        row = order[np.arange(len(few)) - np.repeat(np.cumsum(looked) - looked - first, looked)]
+        is_one = self.is_under_way(row, since_ns[few], at_ns[few])
+        few, row = few[is_one], row[is_one]
+        return _Options(np.where(count > _FEW, count, np.bincount(few, minlength=len(wanted))), few, row)
+
+
+class _Options(NamedTuple):
+    """Which requests may have made some changes. `number`: by change, how many. `few`, `row`: a change with at most
+    `_FEW`, and one of its requests."""
+
+    number: Ints
+    few: Ints
+    row: Ints
+
+
+class _Anchors:
+    """Changes whose requests are known, by connection and in order: they say how the places that a node tells compare
+    with those on record."""
+
+    def __init__(self, change: Ints, row: Ints, place: Ints, connection: Ints, asked: _Asked) -> None:
+        self._place, self._connection = place, connection
+        of, first, size = np.unique(asked.connection, return_index=True, return_counts=True)
+        self._rows = {int(c): range(int(f), int(f + n)) for c, f, n in zip(of, first, size, strict=True)}
+        self._known: dict[int, list[tuple[int, int]]] = {}
+        for one, known in zip(change.tolist(), row.tolist(), strict=True):
+            self._known.setdefault(int(connection[one]), []).append((int(place[one]), int(asked.place[known])))
+        for anchors in self._known.values():
+            anchors.sort()
+
+    def by_place(self, change: int) -> Iterator[int]:
+        """The requests in the place of this change, as the two nearest changes that are known tell it."""
+        own, connection = int(self._place[change]), int(self._connection[change])
+        anchors, rows = self._known.get(connection, []), self._rows[connection]
+        at = bisect_left(anchors, (own,))
+        near = sorted(anchors[max(at - 2, 0) : at + 2], key=lambda anchor: abs(anchor[0] - own))
+        for told, known in near[:2]:
+            if 0 <= (place := known + own - told) < len(rows):
+                yield rows[place]
+
+
+def _found(group: Ints, times: Ints, of: Ints, wanted: Ints, side: Literal["left", "right"]) -> Ints:
+    """`np.searchsorted` within groups. `times` ascend in each group, and the groups do."""
+    moments = np.unique(np.concatenate([times, wanted]))
+    width = len(moments)
+    line = group * width + np.searchsorted(moments, times)
+    return np.searchsorted(line, of * width + np.searchsorted(moments, wanted), side)
 
 
 def _digests(requests: pa.Table) -> Ints:
@@ -143,22 +210,3 @@ def _answered(requests: pa.Table) -> Ints:
         last = some.groupby(["connection", "transaction"])["answered"].transform("last")
         answered[in_transaction] = last.to_numpy(np.int64)
     return answered
-
-
-def _by_place(request: Ints, at: Ints, row: Ints, is_one: Any, asked: _Asked, place: Ints, connection: Ints) -> None:
-    """Of changes with several requests of the same words, the one whose place fits the nearest request that is known on
-    the same connection, before or after it."""
-    anchors: dict[int, list[tuple[int, int]]] = {}
-    for change, known in zip(at[is_one].tolist(), row[is_one].tolist(), strict=True):
-        anchors.setdefault(int(connection[change]), []).append((int(place[change]), int(asked.place[known])))
-    options: dict[int, list[int]] = {}
-    for change, candidate in zip(at[~is_one].tolist(), row[~is_one].tolist(), strict=True):
-        options.setdefault(change, []).append(candidate)
-    for change, candidates in options.items():
-        own = int(place[change])
-        near = sorted(anchors.get(int(connection[change]), []), key=lambda anchor: abs(anchor[0] - own))[:2]
-        for told, known in near:
-            fitting = [one for one in candidates if int(asked.place[one]) - known == own - told]
-            if fitting:
-                request[change] = asked.row[fitting[0]]
-                break
