@@ -108,6 +108,7 @@ class AddsUpTheVotes(Redlock):
     finding="changed-another-clients-key",
     cause="prolonged",
     also={"lease-outlasts-keys": "not prolonged"},
+    source="sibson/redbeat#127",
 )
 class ProlongsAnothersKey(Redlock):
     """It counts nodes that another client holds, or is just trying to get."""
