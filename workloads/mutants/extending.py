@@ -211,7 +211,6 @@ class ExtendsForThousandths(Redlock):
 @mutant(
     "renews nothing",
     "a lease is renewed for as long as its client is inside",
-    source="redisson/redisson#2515",
     conditions="renewing",
     finding="renewal-missed",
     cause="not prolonged",
