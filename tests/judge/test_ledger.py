@@ -106,6 +106,19 @@ def test_of_several_requests_of_the_same_words_the_place_tells() -> None:
     assert told(history, "request", "command") == [(1, "SET"), (5, "SETNX")]
 
 
+@pytest.mark.parametrize("times", [3, 40, 400])
+def test_the_same_words_again_and_again_are_told_apart_by_their_places(times: int) -> None:
+    """A lock that renews without a pause, and a witness that saw each renewal somewhen since the key was set."""
+    history = watched().request("c1", "n1", "SET k1 a PX 500", 6, 6.5).seen("n1", "set", 7, "a", since=6, ttl=500)
+    for at in range(times):
+        history.request("c1", "n1", "PEXPIRE k1 500", 10 + at, 10.5 + at, did=False)
+    first = len(history.requests) - times
+    for at in range(times):
+        history.seen("n1", "prolonged", 11 + times + at / 1_000, "a", since=8, ttl=500)
+        history.by(history.key_events[-1], first + at)
+    assert [request for (request,) in told(history, "request")] == list(range(times + 1))
+
+
 def test_where_no_place_fits_the_connection_is_known_and_not_the_request() -> None:
     history = polling()
     assert history.key_events[-1].place == 5
