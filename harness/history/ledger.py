@@ -89,6 +89,7 @@ class Ledger:
     recorded: frozenset[str]
     handed_over: Mapping[int, int] = field(default_factory=dict)
     _ends: dict[int, int] = field(default_factory=dict)
+    _columns: dict[str, list[Any]] = field(default_factory=dict)
 
     def table(self) -> pd.DataFrame:
         """The rows for pandas: what is not known is missing."""
@@ -99,8 +100,9 @@ class Ledger:
         return rows.assign(**{name: rows[name].mask(rows[name] < 0) for name in _OPTIONAL})
 
     def change(self, row: int) -> Change:
-        found: dict[str, Any] = {str(name): value for name, value in self.rows.iloc[row].to_dict().items()}
-        return found | {"row": row}
+        if not self._columns:
+            self._columns.update((str(name), self.rows[name].tolist()) for name in self.rows)
+        return {name: values[row] for name, values in self._columns.items()} | {"row": row}
 
     def end_of_event(self, event: int) -> int | None:
         """The row in which the key ended that this event of the witness had set; None if it did not, or is not seen."""
