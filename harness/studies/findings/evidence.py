@@ -7,6 +7,7 @@ field of its data.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -31,7 +32,7 @@ def block(found: Sequence[Replayed], campaign: Campaign) -> str:
     commands = dict.fromkeys(facts.command(campaign.grid, one.cell, 1) for one in found if one.is_shown)
     servers = sorted({line.versions.get("servers", "") for line in lines} - {""})
     libraries = sorted({line.versions.get("lock libraries", "") for line in lines} - {""})
-    revisions = {line.revision: 0 for line in lines}
+    revisions = Counter(line.revision for line in lines)
     dates = sorted({date_of(line.folder) for line in lines} - {""})
     made = f"{listed(libraries)} on {listed(servers)}; {', '.join(dates)}, revision {in_words(revisions)}."
     shown = [f"    {command}" for command in commands]
