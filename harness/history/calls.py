@@ -71,7 +71,7 @@ class Calls:
         for task in dict.fromkeys(client.tolist()):
             own = np.flatnonzero(client == task)
             of_process.setdefault(process_of(task), []).append(own[np.argsort(invoke[own], kind="stable")])
-        return cls(client, life, f, outcome, section, key, invoke, complete, of_process, run.permits > 1)
+        return cls(client, life, f, outcome, section, key, invoke, complete, of_process, run.config.permits > 1)
 
     def at(self, process: str, sent_ns: Ints, key: Any) -> tuple[Ints, Any]:
         """For requests of one process: the call in which each was sent, or else (of a process with one task) the last
