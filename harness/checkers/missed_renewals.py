@@ -75,7 +75,7 @@ class Figures(KeyFigures, frozen=True):
 
 class _Missed(NamedTuple):
     """`section`: its place. `nodes`: on which the key had expired by `at_ns`, when the last of a majority did, or when
-    the lock said that it was no longer held. `failed`: so many renewals had failed before it gave up."""
+    the lock said that it was no longer held. `failed`: how many renewals had failed by then."""
 
     section: int
     nodes: tuple[str, ...]

@@ -55,7 +55,8 @@ class Figures(KeyFigures, frozen=True):
 
 
 class _Waited(NamedTuple):
-    """`change`: the one that took the entry out. `until_ns`: when the acquire ended. `overtaken`: by so many."""
+    """`change`: the one that took the entry out. `until_ns`: when the acquire ended. `overtaken`: how many
+    acquires that began later were granted first."""
 
     client: str
     key: str

@@ -13,7 +13,7 @@ from harness.explain.wire_requests import WireRequest
 
 _RANKS = ("ZRANK", "ZREVRANK")
 _CLOCK_DIGITS = 10
-"""So many digits a time since 1970 has, in seconds or in smaller units."""
+"""How many digits a time since 1970 has, in seconds and in smaller units."""
 
 
 def earlier_score(evidence: Evidence, sides: Sequence[Side]) -> str | None:

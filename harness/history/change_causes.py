@@ -25,7 +25,7 @@ from harness.history.groups import Ints, address
 NONE: Final = -1
 _WORDS_APART: Final = "\0"
 _FEW: Final = 16
-"""So many requests of the same words are looked at one by one; of more, the place alone decides."""
+"""Up to this many requests of the same words are looked at one by one; of more, the place alone decides."""
 
 
 @dataclass(frozen=True, slots=True)

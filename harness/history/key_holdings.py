@@ -99,7 +99,7 @@ class _NodeHoldings:
     runs: dict[str | None, int] = field(default_factory=dict)
     run: int = -1
     runless: list[_HoldingRow] = field(default_factory=list)
-    """Those that began before the run of the server was known."""
+    """The holdings that began before it was known which run of the server it was."""
 
 
 def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -1,10 +1,10 @@
 """Requests whose call is known by need: a call that succeeded has asked the nodes.
 
 A release that was told to have succeeded, and during which its process sent the nodes nothing, sent its request later.
-It is the first one after it that took that key from a node, if it has the words of what other releases sent, and if it
-is nobody else's: no other release of the key has begun by then, and of the acquires under way none can have undone what
-it had set. A granted one undoes nothing after its last request that set the key, and a refused one nothing that it
-cannot have set, because nothing did since it began, or only in the call of another task.
+It is the first one after it that took that key from a node, if it has the words of what other releases sent, and if no
+other call can have sent it. No other release of the key has begun by then, and of the acquires under way none can have
+undone what it had set: a granted one undoes nothing after its last request that set the key, and a refused one nothing
+that it cannot have set, because nothing did since it began, or only in the call of another task.
 
 Of several tasks that ask for the key at once, one that was granted it while its process sent one request only has sent
 that one.

@@ -109,7 +109,7 @@ class _Column:
         self._is_absent = False
 
     def add_same(self, count: int, value: str | int) -> None:
-        """So many rows with one value."""
+        """Add this many rows, all with one value."""
         number = self._names[value] if isinstance(value, str) else value
         self._pieces.append(np.broadcast_to(np.array(number, self._kind), count))
         self._is_absent = False

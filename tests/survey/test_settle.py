@@ -215,6 +215,12 @@ def test_what_no_finding_explains_is_no_accusation_but_of_a_lock_of_ours() -> No
     assert settled("redlock-ng", Finding("it", other, "# A title")).answer == "unknown", "of another kind"
     beneath = settled("redlock-ng", Finding("it", other, "# A title"), kinds=("overlap", "late-grant"))
     assert beneath.answer == "broken", "of a kind that every such run has, too"
+    lines = [
+        line("redlock-ng", "jitter", "long holds", *map(blamed, kinds), seed=seed, verdict="violation")
+        for seed, kinds in enumerate((("overlap", "late-grant"), ("overlap",)), start=1)
+    ]
+    (row,) = rows_of([made.subject("redlock-ng")], made.grid("redlock-ng"), lines)
+    assert beside(row, [Finding("it", other, "# A title")]).settled[0].answer == "unknown", "of one that only some have"
     unexplained = settled("redlock-ng")
     assert (unexplained.answer, unexplained.brief) == ("unknown", "1 of 1, unexplained")
     assert settled("control-quorum-of-two").answer == "broken"
