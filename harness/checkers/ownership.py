@@ -48,7 +48,7 @@ How = Literal["overwritten", "prolonged", "deleted", "removed"]
 _HOW: Final[tuple[How, ...]] = ("overwritten", "prolonged", "deleted", "removed")
 _GRANTS: Final = ("acquire", "reenter")
 _PLAIN: Final = ("SET", "SETEX", "PSETEX", "MSET")
-_OF_SETTER: Final = ("client", "by", "task", "life", "f", "section", "outcome", "at_ns")
+_OF_SETTER: Final = ("client", "by", "task", "life", "f", "section", "outcome", "at_ns", "from_client_ns")
 _EXAMPLES: Final = 3
 
 
@@ -145,6 +145,7 @@ class _Holders:
         rows, self._single = ledger.rows, single
         self._rows: dict[str, list[Any]] = {name: rows[name].tolist() for name in _OF_SETTER}
         self._calls, self._handed_over = ledger.calls, ledger.handed_over
+        self._is_one_node, self._ttl_ns = run.config.nodes == 1, int(run.config.ttl_ms * 1e6)
         self._places = places_of(run.sections)
         released = run.ops[(run.ops["f"] == "release").to_numpy(bool)]
         self._left = {tuple(of): at for *of, at in rows_of(released, "client", "life", "section", "complete_ns")}
@@ -173,7 +174,7 @@ class _Holders:
         had_time = row["had_until_ns"] < FOREVER_NS
         is_single = self._values is None or row["key"] in self._single
         if section is not None and is_granted:
-            is_kept = had_time or row["at_ns"] <= self._deadline[section]
+            is_kept = had_time or row["at_ns"] <= self._kept_until_ns(section, setter)
             is_own = is_single or row["was"] in (self._values or {}).get(section, ())
             if row["at_ns"] < self._end[section]:
                 return _Holder(setter["client"], setter["task"], True) if is_kept and is_own else None
@@ -182,6 +183,12 @@ class _Holders:
             # A request of a client that is inside may meet a release that is under way.
             is_left &= section is not None and row["since_ns"] > self._left.get(self._of(setter), 0)
         return _Holder(setter["client"], setter["task"], False) if is_left else None
+
+    def _kept_until_ns(self, section: int, setter: dict[str, Any]) -> int:
+        """Until when a key without an expiry is surely kept: its value may say for how long it counts, and of several
+        nodes, those that did not get the later extensions know only of the earlier ones."""
+        deadline = self._deadline[section]
+        return deadline if self._is_one_node else min(deadline, setter["from_client_ns"] + self._ttl_ns)
 
     @staticmethod
     def _of(setter: dict[str, Any]) -> tuple[Any, ...]:

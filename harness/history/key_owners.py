@@ -7,6 +7,7 @@ and again, or several the same one; then it does not tell their keys apart, but 
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -20,12 +21,13 @@ from harness.history.calls import NO_CALL
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 from harness.history.key_holdings import Watched
-from harness.history.key_setters import GRANTS, NO_SECTION, Setters, done_with, objects, with_setters
+from harness.history.key_setters import COUNTS, GRANTS, NO_SECTION, Setters, done_with, objects, with_setters
 from harness.history.ledger import Ledger
 
 if TYPE_CHECKING:
     from harness.history.run_tables import RunTables
 
+_IDENTIFIER: Final = re.compile(r"[0-9a-fA-F-]{8,}|[0-9A-Za-z+/=_-]{16,}")
 _SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
 
 
@@ -62,7 +64,7 @@ class Owners:
 def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
     """Match the nodes' holdings with the granted sections."""
     setters = Setters.of(run, ledger, places_of(run.sections))
-    every = with_setters(watched.holdings, setters)
+    every = with_setters(_places(run, watched.holdings, ledger), setters)
     used = _Used.of(run, ledger, every)
     is_counted = every["value"].isin(list(used.counted)).to_numpy(bool)
     # Whose a key is that counts something is not known.
@@ -90,6 +92,15 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
         # What this lock sets tells nothing of who holds it.
         values, of_clients = {}, {}
     return Owners(holdings, values, used.shared(holdings), of_clients, copies)
+
+
+def _places(run: RunTables, holdings: pd.DataFrame, ledger: Ledger) -> pd.DataFrame:
+    """The holdings without keys that count the free places of a lock that lets several clients in: they are nobody's."""
+    if run.is_exclusive:
+        return holdings
+    rows = ledger.rows
+    counted = rows["key"][rows["did"].isin(COUNTS)].unique()
+    return holdings[~holdings["key"].isin(counted)].reset_index(drop=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +185,20 @@ def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tupl
     freed_names = {name for key, name in names.items() if key in freed and key not in copies} | own_names.keys()
     copies |= {key for key, name in names.items() if key not in freed and name in freed_names and key not in own_names}
     if not run.is_exclusive:
-        copies.clear()
+        copies = _kept_besides(names.keys(), freed)
     copies |= held.keys() - names.keys()
     names = {key: name for key, name in (names | own_names).items() if key not in copies}
     lock_key = holdings["key"].astype(str).map(names)
     return holdings.assign(lock_key=lock_key)[lock_key.notna().to_numpy(bool)].reset_index(drop=True), copies
+
+
+def _kept_besides(keys: Set[str], freed: Set[str]) -> set[str]:
+    """Those of a lock that lets several clients in that tell who waits, or who was seen last: of the keys whose names
+    differ by an identifier alone, hardly any is one that a release freed."""
+    alike: defaultdict[str, set[str]] = defaultdict(set)
+    for key in keys:
+        alike[_IDENTIFIER.sub("*", key)].add(key)
+    return {key for of in alike.values() if 2 * len(of & freed) < len(of) for key in of}
 
 
 def _acquired(ledger: Ledger) -> set[str]:

@@ -128,6 +128,15 @@ def test_the_key_of_an_attempt_may_be_deleted() -> None:
     assert found(deletes(during("release", inside(outcome="fail")))) == (0, 0, 0)
 
 
+@pytest.mark.parametrize(("nodes", "at", "number"), [(3, 880, 1), (3, 900, 0), (1, 900, 1)])
+def test_a_node_that_missed_the_extension_lets_another_client_in_when_its_value_is_over(
+    nodes: int, at: float, number: int
+) -> None:
+    """The value was sent at 490, for 400 ms; the lease was extended until 980."""
+    extended = inside(until=950, ttl=None, nodes=nodes).op("c2", "extend", "ok", 1, 580, 585, validity_ms=400)
+    assert found(overwrites(during("acquire", extended, at=at - 5), at)) == (number, 0, 0)
+
+
 def test_a_lock_without_times_to_live_takes_over_what_is_over() -> None:
     taken = inside(ttl=None)
     assert found(deletes(during("acquire", taken, at=695), 700)) == (0, 0, 0), "c2's lease ended at 600"

@@ -92,7 +92,10 @@ def anothers_keys(folder: Folder, sections: list[Section], changes: list[Change]
             continue
         owner = section_of(owned, sections)
         if owner and at_ns < owner.end:
-            is_wrong = (change.had_ttl or at_ns <= owner.earliest) and not _may_note(change)
+            until = owner.earliest
+            if folder.config["nodes"] > 1:  # the value may tell the time, and this node may not know of extensions
+                until = min(until, (owned.sent_ns or 0) + folder.config["ttl_ms"] * 1e6)
+            is_wrong = (change.had_ttl or at_ns <= until) and not _may_note(change)
         else:  # left by a section, or of an attempt
             of_acquire = owner is not None or owned.call.f == "acquire"
             is_wrong = of_acquire and change.had_ttl and permits == 1 and _extends(change) and change.what != "deleted"
