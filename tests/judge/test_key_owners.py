@@ -257,3 +257,25 @@ def test_a_mark_beside_a_token_that_releases_put_back_is_not_the_lock(key: str) 
     history.seen("n1", "deleted", 9.6, since=9.4, key=key).request("c1", "n1", f"BLPOP {key} 1", 9.3, 9.6)
     history.seen("n1", "set", 50.6, None, since=50.4, key=key).request("c1", "n1", f"RPUSH {key} t", 50.3, 50.6)
     assert owners_of(history).values == ({} if key == "k1" else {0: {"there"}})
+
+
+SEMAPHORE = {"workload": "semaphore", "permits": 2}
+
+
+@pytest.mark.parametrize(("does", "what", "of"), [("DEL", "deleted", [0]), ("INCR", "changed", [])])
+def test_what_counts_the_free_permits_is_nobodys(does: str, what: str, of: list[int]) -> None:
+    history = own(inside(**SEMAPHORE), value="2", key="k1:free")
+    history.request("c1", "n1", f"{does} k1:free", 50.5, 50.6).seen("n1", what, 50.7, key="k1:free", since=50)
+    assert sections(history) == of
+
+
+@pytest.mark.parametrize(("freed_by", "of"), [("acquire", []), ("release", [0, 1])])
+def test_the_keys_that_tell_who_waits_are_no_places(freed_by: str, of: list[int]) -> None:
+    """One key for each section, whose name ends with an identifier. The acquire of another client deletes it, or the
+    section's release."""
+    history = inside(**SEMAPHORE).section("c2", 10, 50, asked=5)
+    for client, other, name in (("c1", "c2", "k1:0f5124e643be874c"), ("c2", "c1", "k1:9b33174a5365c9b3")):
+        own(history, client, "waits", at=8, key=name)
+        by, at = (other, 9.5) if freed_by == "acquire" else (client, 50.5)
+        history.request(by, "n1", f"DEL {name}", at, at + 0.1).seen("n1", "deleted", at + 0.2, since=at, key=name)
+    assert sections(history) == of
