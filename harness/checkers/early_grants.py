@@ -22,7 +22,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from fencepost.history import process_of
 from fencepost.quorum import quorum
@@ -71,10 +70,8 @@ def check(run: Recorded) -> Answer:
     ledger = run.ledger
     if ledger is None:
         return Answer()
-    wire = run.wire()
-    assert wire is not None, "else there would be no ledger"
     grants = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] == "ok")).to_numpy(bool)]
-    early = sorted(_early(run, ledger, wire.requests, grants), key=lambda one: grants["complete_ns"].iloc[one.place])
+    early = sorted(_early(run, ledger, grants), key=lambda one: grants["complete_ns"].iloc[one.place])
     figures = Figures(len(grants), len(early))
     if not early:
         return Answer(figures)
@@ -90,11 +87,11 @@ def check(run: Recorded) -> Answer:
     return Answer(figures, (EARLY_GRANT.found("lock", text, len(early), examples),))
 
 
-def _early(run: Recorded, ledger: Ledger, requests: pa.Table, grants: pd.DataFrame) -> Iterator[_Early]:
+def _early(run: Recorded, ledger: Ledger, grants: pd.DataFrame) -> Iterator[_Early]:
     invoke, complete = (grants[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     process = np.array([process_of(str(client)) for client in grants["client"]], object)
     asked, answered = (np.zeros((len(grants), len(run.nodes)), bool) for _ in range(2))
-    for client, node, answers in answers_of(requests, run.nodes):
+    for client, node, answers in answers_of(ledger.wire.requests, run.nodes):
         own, column = np.flatnonzero(process == client), run.nodes.index(node)
         asked[own, column] = answers.asked(invoke[own], complete[own])
         answered[own, column] = answers.answered(invoke[own], complete[own])
@@ -140,7 +137,7 @@ class _Held:
             node: list(rows_of(windows[(windows["node"] == node).to_numpy(bool)], "from_ns", "to_ns"))
             for node in run.nodes
         }
-        self._recorded = ledger.recorded
+        self._recorded = ledger.wire.recorded
         rows, keys = ledger.rows, lock_keys(run, ledger)
         own = rows["key"].isin(list(keys)).to_numpy(bool) | (not keys)
         self._all: Mapping[str, list[Any]] = {name: rows[name].tolist() for name in ("cause", "by", "client", "f")}

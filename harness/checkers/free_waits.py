@@ -63,7 +63,6 @@ from harness.history.groups import Ints
 from harness.history.ledger import ENDINGS, Change, Ledger
 from harness.history.link_activity import BLOCKING, Activity, Links
 from harness.history.lost_pushes import BLOCKS, LostPushes
-from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded
 from harness.history.subscriptions import LISTEN, OF_THE_NODE, Message, Subscriptions
 from harness.history.waits import Wait, all_waits, in_the_way
@@ -119,14 +118,13 @@ class _Vain(NamedTuple):
 def check(run: Recorded) -> Answer:
     """No figures where the nodes were not watched, or what went over the links is not on record. Permits of a semaphore
     are several keys, and how many of them are free is up to the lock."""
-    ledger = run.ledger
-    wire = None if ledger is None or not run.is_exclusive or run.had_no_access else run.wire()
-    if ledger is None or wire is None or not ledger.recorded.issuperset(run.nodes):
+    ledger = run.whole_ledger
+    if ledger is None or not run.is_exclusive or run.had_no_access:
         return Answer()
-    vain = sorted(_vain(run, ledger, Links(wire)), key=lambda one: one.since_ns)
+    vain = sorted(_vain(run, ledger), key=lambda one: one.since_ns)
     longest = max(vain, key=lambda one: one.length_ns, default=None)
     figures = Figures(len(vain), longest and longest.length_ns / 1e6, patience_ns(run) / 1e6)
-    return Answer(figures, () if longest is None else (_finding(run, vain, longest),))
+    return Answer(figures, () if longest is None else (_finding(run, ledger, vain, longest),))
 
 
 def patience_ns(run: Recorded) -> int:
@@ -135,13 +133,13 @@ def patience_ns(run: Recorded) -> int:
     return -(-lease_ns // SECOND_NS) * SECOND_NS + SECOND_NS
 
 
-def _vain(run: Recorded, ledger: Ledger, links: Links) -> list[_Vain]:
+def _vain(run: Recorded, ledger: Ledger) -> list[_Vain]:
     """The longest one of each wait."""
-    patience, asleep_ns = patience_ns(run), _asleep_ns(run)
+    patience, asleep_ns, links = patience_ns(run), _asleep_ns(run), ledger.links
     every = list(all_waits(run, links, short_ns(run)))
     waits = [wait for wait in every if wait.until_ns - wait.since_ns >= patience]
     names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in every)}
-    dead, releases = dead_entries(run, ledger), _Releases.of(ledger, links, names)
+    dead, releases = dead_entries(run, ledger), _Releases.of(ledger, names)
     pushes = LostPushes.of(ledger)
     vain, overslept, ignored = list[_Vain](), list[_Vain](), list[_Vain]()
     for wait in every:
@@ -188,9 +186,9 @@ class _Releases:
     deleted_ns: Mapping[str, Ints]
 
     @classmethod
-    def of(cls, ledger: Ledger, links: Links, names: Mapping[str, set[str]]) -> Self:
+    def of(cls, ledger: Ledger, names: Mapping[str, set[str]]) -> Self:
         told: defaultdict[str, list[Message]] = defaultdict(list)
-        for message in Subscriptions.read(links.wire).messages:
+        for message in Subscriptions.read(ledger.wire).messages:
             told[message.client].append(message)
         rows, deleted_ns = ledger.rows, dict[str, Ints]()
         if told and {str(name) for name in rows["key"].unique()} <= set[str]().union(*names.values()):
@@ -311,7 +309,7 @@ def last_freed(ledger: Ledger, names: set[str], by_ns: int) -> Change | None:
     return ledger.change(int(places[rows["at_ns"].to_numpy(np.int64)[places].argmax()]))
 
 
-def _finding(run: Recorded, vain: Sequence[_Vain], longest: _Vain) -> Finding:
+def _finding(run: Recorded, ledger: Ledger, vain: Sequence[_Vain], longest: _Vain) -> Finding:
     clients = plural(len({one.wait.client for one in vain}), "client")
     asked = sum(one.answers > 0 for one in vain)
     how = (
@@ -325,11 +323,11 @@ def _finding(run: Recorded, vain: Sequence[_Vain], longest: _Vain) -> Finding:
         f"{clients} waited for up to {milliseconds(longest.length_ns / 1e6)} while the lock was free and no fault was "
         f"in the way, {how} (TTL {run.lease_ms:.0f} ms)"
     )
-    examples = tuple(_example(run, one) for one in shown(vain, longest))
+    examples = tuple(_example(run, ledger, one) for one in shown(vain, longest))
     return WAITS.found("lock", text, len(vain), examples)
 
 
-def _example(run: Recorded, one: _Vain) -> dict[str, object]:
+def _example(run: Recorded, ledger: Ledger, one: _Vain) -> dict[str, object]:
     example: dict[str, object] = {
         "client": one.wait.client,
         "key": one.wait.key,
@@ -339,7 +337,7 @@ def _example(run: Recorded, one: _Vain) -> dict[str, object]:
         "answers": one.answers,
     }
     if not one.answers and not one.told_ns and one.push is None:
-        example |= _listened(run, one)
+        example |= _listened(run, ledger, one)
     if one.silent_ns:
         example["silent_ms"] = one.silent_ns / 1e6
     if one.told_ns:
@@ -364,11 +362,9 @@ def _entry(run: Recorded, entry: Entry, since_ns: int) -> dict[str, object]:
     return found | {"cancelled_ms": run.at_ms(entry.cancelled.at_ns)}
 
 
-def _listened(run: Recorded, one: _Vain) -> dict[str, object]:
+def _listened(run: Recorded, ledger: Ledger, one: _Vain) -> dict[str, object]:
     """What the client had asked last to be told of, and whether a request named that while it waited."""
-    wire = run.wire()
-    assert wire is not None
-    sent, client = NodeRequests(wire), process_of(one.wait.client)
+    sent, client = ledger.sent, process_of(one.wait.client)
     asked = [
         (request, node)
         for node in run.nodes

@@ -32,7 +32,6 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import rows_of
 from harness.history.ledger import Ledger
 from harness.history.lock_keys import lock_keys
-from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded
 from harness.history.sent_after import SLACK_NS, SentAfter
 from harness.verdict import Answer, Finding
@@ -93,11 +92,15 @@ def check(run: Recorded) -> Answer:
 
 def _late(run: Recorded, ledger: Ledger) -> Iterator[tuple[After, Late]]:
     rows = ledger.rows
-    beside = _beside_calls(run, ledger)
+    beside = _beside_calls(ledger)
     own = rows["what"].isin(_KEEPS) & (~rows["is_in_call"] | beside) & rows["key"].isin(list(lock_keys(run, ledger)))
     if not own.any():
         return
-    holders, sent_after, answered = _Holders(run, ledger, beside), SentAfter.of(run), dict[tuple[str, ...], int]()
+    holders, sent_after, answered = (
+        _Holders(run, ledger, beside),
+        SentAfter.of(run, ledger.wire),
+        dict[tuple[str, ...], int](),
+    )
     for row in np.flatnonzero(own.to_numpy(bool)).tolist():
         change = ledger.change(row)
         end = holders.end_of(change)
@@ -114,16 +117,15 @@ def _late(run: Recorded, ledger: Ledger) -> Iterator[tuple[After, Late]]:
         yield end.after, Late(how, client, node, key, at_ms, after_ms, change["command"] or "")
 
 
-def _beside_calls(run: Recorded, ledger: Ledger) -> Any:
+def _beside_calls(ledger: Ledger) -> Any:
     """By row of the ledger, whether the request was sent during a call that has nothing to do with it: an earlier call
     had set the value, and what this one asks the node for the key goes over other connections."""
-    rows, wire = ledger.rows, run.wire()
-    assert wire is not None, "else there would be no ledger"
+    rows, sent = ledger.rows, ledger.sent
     setting = (
         rows["what"].isin(_KEEPS) & rows["is_in_call"] & rows["value"].notna() & (rows["request"] >= 0)
     ).to_numpy()
     first: dict[tuple[str, str, str], int] = {}
-    sent, beside = NodeRequests(wire), np.zeros(len(rows), bool)
+    beside = np.zeros(len(rows), bool)
     names = ("client", "key", "value", "call", "node", "connection", "invoke_ns", "complete_ns")
     for row, (client, key, value, call, node, connection, since_ns, until_ns) in zip(
         np.flatnonzero(setting).tolist(), rows_of(rows[setting], *names), strict=True

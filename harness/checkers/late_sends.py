@@ -30,7 +30,7 @@ from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged
 from harness.history.key_owners import rows_of
 from harness.history.ledger import Change, Ledger
-from harness.history.link_activity import BLOCKING, Activity, Links
+from harness.history.link_activity import BLOCKING, Activity
 from harness.history.recorded import Recorded
 from harness.history.subscriptions import LISTEN
 from harness.history.waits import Wait, in_the_way
@@ -75,24 +75,22 @@ class _HeldUp(NamedTuple):
 
 def check(run: Recorded) -> Answer:
     """No figures where the nodes were not watched, or what went over the links is not on record."""
-    ledger = run.ledger
-    wire = None if ledger is None else run.wire()
-    if ledger is None or wire is None or not ledger.recorded.issuperset(run.nodes):
+    if (ledger := run.whole_ledger) is None:
         return Answer()
-    late = sorted(_late(run, ledger, Links(wire)), key=lambda one: one.invoke_ns)
+    late = sorted(_late(run, ledger), key=lambda one: one.invoke_ns)
     late = late if len(late) >= LEAST else []
     longest = max(late, key=lambda one: one.length_ns, default=None)
     figures = Figures(len(late), longest and longest.length_ns / 1e6)
     return Answer(figures, () if longest is None else (_finding(run, late, longest),))
 
 
-def _late(run: Recorded, ledger: Ledger, links: Links) -> Iterator[_HeldUp]:
+def _late(run: Recorded, ledger: Ledger) -> Iterator[_HeldUp]:
     for call, change in _calls(run, ledger).items():
         f, client, invoke_ns = call
         sent_ns = int(change["from_client_ns"])
         if sent_ns - invoke_ns < short_ns(run):
             continue
-        taken = _taken(links.of(client), invoke_ns, sent_ns, int(change["connection"]))
+        taken = _taken(ledger.links.of(client), invoke_ns, sent_ns, int(change["connection"]))
         way = in_the_way(run, Wait(client, "", invoke_ns, sent_ns), [])
         if not taken or merged(way, invoke_ns, sent_ns) or ran_ns(run, client, invoke_ns, sent_ns) < short_ns(run):
             continue

@@ -64,14 +64,14 @@ def check(run: Recorded) -> Answer:
         return Answer()
     ledger = run.ledger
     watched = {str(node) for node in run.watched.watch_windows["node"].unique()}
-    if ledger is None or not watched & ledger.recorded:
+    if ledger is None or not watched & ledger.wire.recorded:
         return Answer(Figures(None))
     rows = ledger.rows
     cause = rows["cause"].astype(str).to_numpy(object)
-    is_told = (rows["is_seen"] & rows["node"].isin(list(ledger.recorded))).to_numpy(bool)
+    is_told = (rows["is_seen"] & rows["node"].isin(list(ledger.wire.recorded))).to_numpy(bool)
     without = np.flatnonzero(is_told & (cause == "none"))
     shown = rows.iloc[without[:_EXAMPLES]]
     columns = (shown[name].tolist() for name in ("node", "key", "what", "at_ns"))
     examples = tuple(Change(node, key, what, run.at_ms(at)) for node, key, what, at in zip(*columns, strict=True))
-    missing = tuple(node for node in run.config.node_names if node in watched - ledger.recorded)
+    missing = tuple(node for node in run.config.node_names if node in watched - ledger.wire.recorded)
     return Answer(Figures(int(is_told.sum()), len(without), missing, examples))

@@ -37,7 +37,7 @@ from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged
 from harness.history.free_times import names_of
 from harness.history.ledger import Ledger
-from harness.history.link_activity import BLOCKING, Links
+from harness.history.link_activity import BLOCKING
 from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded
 from harness.history.subscriptions import OF_THE_NODE, Subscription, Subscriptions
@@ -80,14 +80,13 @@ class _Sleep(NamedTuple):
 
 def check(run: Recorded) -> Answer:
     """No figures where the nodes were not watched, or what went over the links is not on record."""
-    ledger = run.ledger
-    wire = None if ledger is None or not run.is_exclusive or run.had_no_access else run.wire()
-    if ledger is None or wire is None or not ledger.recorded.issuperset(run.nodes):
+    ledger = run.whole_ledger
+    if ledger is None or not run.is_exclusive or run.had_no_access:
         return Answer()
-    subscribed = Subscriptions.read(wire)
+    subscribed = Subscriptions.read(ledger.wire)
     found: defaultdict[str, list[_Sleep]] = defaultdict(list)
     if any(one.is_lost for own in subscribed.of.values() for one in own):
-        for sleep in _sleeps(run, ledger, Links(wire), NodeRequests(wire), subscribed):
+        for sleep in _sleeps(run, ledger, subscribed):
             found[process_of(sleep.wait.client)].append(sleep)
     lasted = [own for own in found.values() if len(own) >= LEAST and _was_long_enough(own)]
     sleeps = sorted((one for own in lasted for one in own), key=lambda one: one.since_ns)
@@ -100,9 +99,8 @@ def _was_long_enough(sleeps: Sequence[_Sleep]) -> bool:
     return last.until_ns - last.answered_ns >= RETRY_NS
 
 
-def _sleeps(
-    run: Recorded, ledger: Ledger, links: Links, sent: NodeRequests, subscribed: Subscriptions
-) -> Iterator[_Sleep]:
+def _sleeps(run: Recorded, ledger: Ledger, subscribed: Subscriptions) -> Iterator[_Sleep]:
+    links, sent = ledger.links, ledger.sent
     waits = list(all_waits(run, links, short_ns(run)))
     names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in waits)}
 

@@ -37,7 +37,7 @@ from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, longest_windows
 from harness.history.key_owners import places_of, rows_of
 from harness.history.ledger import ENDINGS, Ledger
-from harness.history.link_activity import Activity, Links
+from harness.history.link_activity import Activity
 from harness.history.lock_keys import lock_keys
 from harness.history.node_requests import ERROR_REPLY, NodeRequests, Request
 from harness.history.recorded import Recorded, named
@@ -85,12 +85,11 @@ class _Missed(NamedTuple):
 
 def check(run: Recorded) -> Answer:
     """No figures where the lock was not to renew its leases, or what went over the links is not on record."""
-    ledger = run.ledger
-    wire = None if ledger is None or run.config.renewal_ms is None else run.wire()
-    if ledger is None or wire is None or not ledger.recorded.issuperset(run.nodes):
+    ledger = run.whole_ledger
+    if ledger is None or run.config.renewal_ms is None:
         return Answer()
     length = run.sections["end_ns"].to_numpy(np.int64) - run.sections["start_ns"].to_numpy(np.int64)
-    missed = sorted(_missed(run, ledger, Links(wire), NodeRequests(wire)), key=lambda one: one.at_ns)
+    missed = sorted(_missed(run, ledger), key=lambda one: one.at_ns)
     missed = missed if len(missed) >= LEAST else []
     figures = Figures(int((length > run.lease_ms * 1e6).sum()), len(missed))
     if not missed:
@@ -103,8 +102,8 @@ def check(run: Recorded) -> Answer:
     return Answer(figures, (MISSED.found("lock", text, len(missed), examples),))
 
 
-def _missed(run: Recorded, ledger: Ledger, links: Links, sent: NodeRequests) -> Iterator[_Missed]:
-    lease_ns = round(run.lease_ms * 1e6)
+def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
+    lease_ns, links = round(run.lease_ms * 1e6), ledger.links
     calm_ns = max(lease_ns, SECOND_NS)
     for section, (keys, nodes, ended) in _unrenewed(run, ledger).items():
         row = run.sections.iloc[section]
@@ -118,7 +117,7 @@ def _missed(run: Recorded, ledger: Ledger, links: Links, sent: NodeRequests) -> 
             continue
         if sum(what == "expired" or at >= at_ns for what, at in ended.values()) < enough:
             continue
-        asked = _asked_to_renew(run, sent, row, keys)
+        asked = _asked_to_renew(run, ledger.sent, row, keys)
         if asked:
             since_ns = asked[-1].from_client_ns + round(SILENT * lease_ns)
             if not _gave_up(links.of(client), asked, row.start_ns + round(EARLY * lease_ns), since_ns, at_ns):

@@ -30,8 +30,6 @@ from harness.figures import KeyFigures, Row
 from harness.history.free_times import names_of
 from harness.history.key_owners import rows_of
 from harness.history.ledger import Change, Ledger
-from harness.history.link_activity import Links
-from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded
 from harness.history.removed_entries import removed_entries
 from harness.verdict import Answer, Finding, shown
@@ -76,19 +74,18 @@ class _Waited(NamedTuple):
 
 def check(run: Recorded) -> Answer:
     """No figures where the nodes were not watched, or what went over the links is not on record."""
-    ledger = run.ledger
-    wire = None if ledger is None or not run.is_exclusive else run.wire()
-    if ledger is None or wire is None or not ledger.recorded.issuperset(run.nodes):
+    ledger = run.whole_ledger
+    if ledger is None or not run.is_exclusive:
         return Answer()
-    waited = sorted(_waited(run, ledger, Links(wire), NodeRequests(wire)), key=lambda one: one.since_ns)
+    waited = sorted(_waited(run, ledger), key=lambda one: one.since_ns)
     waited = waited if len(waited) >= LEAST else []
     longest = max(waited, key=lambda one: one.length_ns, default=None)
     figures = Figures(len(waited), longest and longest.length_ns / 1e6)
     return Answer(figures, () if longest is None else (_finding(run, waited, longest),))
 
 
-def _waited(run: Recorded, ledger: Ledger, links: Links, sent: NodeRequests) -> Iterator[_Waited]:
-    removed, ops = removed_entries(run, ledger), run.ops
+def _waited(run: Recorded, ledger: Ledger) -> Iterator[_Waited]:
+    ops = run.ops
     acquires = ops[(ops["f"] == "acquire").to_numpy(bool)]
     ended = {
         (client, invoke_ns): (str(key), str(outcome), done_ns)
@@ -97,7 +94,7 @@ def _waited(run: Recorded, ledger: Ledger, links: Links, sent: NodeRequests) -> 
         )
     }
     granted = acquires[(acquires["outcome"] == "ok").to_numpy(bool)]
-    for client, changes in removed.items():
+    for client, changes in removed_entries(ledger).items():
         for call, change in {one.since_ns: one.change for one in reversed(changes)}.items():
             key, outcome, done_ns = ended.get((client, call), ("", "ok", 0))
             since_ns = int(change["at_ns"])
@@ -105,10 +102,10 @@ def _waited(run: Recorded, ledger: Ledger, links: Links, sent: NodeRequests) -> 
                 continue
             later = (granted["key"] == key) & (granted["client"] != client) & (granted["invoke_ns"] > since_ns)
             past = int((later & (granted["complete_ns"] < done_ns)).sum())
-            answers = links.of(client).answered(since_ns, done_ns)
+            answers = ledger.links.of(client).answered(since_ns, done_ns)
             if past < OVERTAKEN or answers < LEAST_ANSWERS:
                 continue
-            names = names_of(run, ledger, key)
+            names, sent = names_of(run, ledger, key), ledger.sent
             asked = (one for node in run.nodes for one in sent.between(process_of(client), node, since_ns, done_ns))
             if all(names.isdisjoint(one.keys) for one in asked):
                 yield _Waited(client, key, change, done_ns, answers, past)

@@ -32,7 +32,7 @@ from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
 from harness.history.handed_on import HandedOn
 from harness.history.key_owners import Owners, rows_of
-from harness.history.node_requests import ERROR_REPLY, NodeRequests
+from harness.history.node_requests import ERROR_REPLY
 from harness.history.recorded import Recorded
 from harness.history.undone_attempts import attempts_never_undone
 from harness.verdict import Answer, Finding, worst_first
@@ -151,12 +151,10 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
 
 def _denied(run: Recorded, left: list[_Key]) -> Iterator[_Key]:
     """The keys of releases whose clients had no answer about them, from a majority of the nodes."""
-    wire = run.wire()
-    assert wire is not None, "else there would be no owners"
-    sent = NodeRequests(wire)
+    assert run.ledger is not None, "else there would be no owners"
     untold: defaultdict[tuple[str | None, int], list[_Key]] = defaultdict(list)
     for key in left:
-        asked = sent.between(process_of(str(key.client)), key.node, key.asked_ns, key.done_ns)
+        asked = run.ledger.sent.between(process_of(str(key.client)), key.node, key.asked_ns, key.done_ns)
         about = (one for one in asked if key.value in one.arguments or any(key.key in name for name in one.keys))
         if all(one.reply is not None and one.reply.startswith(ERROR_REPLY) for one in about):
             untold[key.client, key.done_ns].append(key)
@@ -280,9 +278,9 @@ def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> I
 
 def _release(run: Recorded, key: _Key) -> dict[str, object]:
     """How the release ended that left the key, what it asked the node last, and what the node replied."""
-    client, wire = str(key.client), run.wire()
-    assert wire is not None, "else there would be no owners"
-    sent = NodeRequests(wire).between(process_of(client), key.node, key.asked_ns, key.done_ns)
+    client, ledger = str(key.client), run.ledger
+    assert ledger is not None, "else there would be no owners"
+    sent = ledger.sent.between(process_of(client), key.node, key.asked_ns, key.done_ns)
     asked = {"asked": sent[-1].command, "reply": sent[-1].reply or ""} if sent else {}
     return {"by": client, "outcome": key.outcome, **asked}
 

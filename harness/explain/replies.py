@@ -129,7 +129,7 @@ def _windows(run: Recorded) -> dict[str, list[tuple[int, int]]]:
         for node, from_ns, to_ns in zip(
             *(windows[name].tolist() for name in ("node", "from_ns", "to_ns")), strict=True
         ):
-            if node in run.ledger.recorded:
+            if node in run.ledger.wire.recorded:
                 found.setdefault(str(node), []).append((from_ns, to_ns))
     return found
 

@@ -62,7 +62,7 @@ class _Effects(NamedTuple):
     @classmethod
     def of(cls, run: RunTables, ledger: Ledger | None) -> Self | None:
         """None if not every change is on record."""
-        if ledger is None or not ledger.recorded.issuperset(run.nodes):
+        if ledger is None:
             return None
         rows = ledger.rows
         rows = rows[(rows["what"].isin(_LEAVES) & (rows["from_client_ns"] >= 0)).to_numpy(bool)]

@@ -71,8 +71,8 @@ def dead_entries(run: Recorded, ledger: Ledger) -> dict[str, list[Entry]]:
     for (node, key), own in rows.groupby(["node", "key"], observed=True):
         of = asked[0] if len(asked) == 1 else next((name for name in asked if name in str(key)), None)
         has_places = own["did"].isin((*REMOVE, *_POP)).any()
-        if of is not None and has_places and (put := _put(run, str(node), str(key), own[adds[own.index]], ends)):
-            found[of] += _left(own, put, _words(run, own[own["did"].isin(REMOVE)]))
+        if of is not None and has_places and (put := _put(ledger, str(node), str(key), own[adds[own.index]], ends)):
+            found[of] += _left(own, put, _words(ledger, own[own["did"].isin(REMOVE)]))
     return found
 
 
@@ -86,13 +86,13 @@ class _Ends(NamedTuple):
         return cls(died, {(call.client, call.since_ns): call for call in run.cancelled})
 
 
-def _put(run: Recorded, node: str, key: str, adding: Any, ends: _Ends) -> dict[int, Entry]:
+def _put(ledger: Ledger, node: str, key: str, adding: Any, ends: _Ends) -> dict[int, Entry]:
     """By row, what was added to a key; none if none of it may be dead. Only a request with a word of its own shows
     whose the entry is."""
     lives: defaultdict[str, set[_Life]] = defaultdict(set)
     calls: defaultdict[str, set[_Call]] = defaultdict(set)
     columns = ("did", "client", "life", "at_ns", "task", "invoke_ns", "is_in_call")
-    words = _words(run, adding)
+    words = _words(ledger, adding)
     added = dict(zip(adding.index.tolist(), rows_of(adding, *columns), strict=True))
     for row, (_, client, life, _, task, since_ns, _) in added.items():
         for word in words.get(row, ()):
@@ -107,12 +107,10 @@ def _put(run: Recorded, node: str, key: str, adding: Any, ends: _Ends) -> dict[i
     return found if any(entry.dead_ns < FOREVER_NS for entry in found.values()) else {}
 
 
-def _words(run: Recorded, changes: Any) -> dict[int, set[str]]:
+def _words(ledger: Ledger, changes: Any) -> dict[int, set[str]]:
     """By row whose request is known, the words of it that can name a member."""
-    wire = run.wire()
-    assert wire is not None, "else there would be no ledger"
     changes = changes[(changes["request"] >= 0).to_numpy(bool)]
-    return dict(zip(changes.index.tolist(), words_of(wire.requests, changes), strict=True))
+    return dict(zip(changes.index.tolist(), words_of(ledger, changes), strict=True))
 
 
 def _left(rows: Any, put: dict[int, Entry], removing: dict[int, set[str]]) -> Iterator[Entry]:

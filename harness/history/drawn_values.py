@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fencepost.history import process_of
-from harness.history.node_requests import NodeRequests
 
 if TYPE_CHECKING:
     from harness.history.ledger import Change
-    from harness.history.run_tables import RunTables
+    from harness.history.recorded import Recorded
 
 
-def drew_it_too(run: RunTables, change: Change) -> bool:
+def drew_it_too(run: Recorded, change: Change) -> bool:
     """Whether the client that changed another's key had named the key's value to that node in an earlier request, and
     none of the node's answers to it had shown the value before: so it cannot have read what it then compared with."""
     value, client, node = change["was"], change["client"], str(change["node"])
-    wire = run.wire()
-    if not value or wire is None or client is None or change["by"] != "client" or change["request"] < 0:
+    if not value or run.ledger is None or client is None or change["by"] != "client" or change["request"] < 0:
         return False
-    asked = NodeRequests(wire).between(process_of(str(client)), node, 0, int(change["from_client_ns"]))
+    asked = run.ledger.sent.between(process_of(str(client)), node, 0, int(change["from_client_ns"]))
     earlier = [one for one in asked if one.from_client_ns < change["from_client_ns"]]
     for one in earlier:
         if value in one.arguments:

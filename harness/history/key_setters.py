@@ -78,7 +78,7 @@ class Setters:
     """By row: for whom a key was set that another client's request set."""
     renewed_ns: dict[int, int]
     """By row that set a key: when the last request of the same call was sent that prolonged it."""
-    requests: NodeRequests | None = None
+    requests: NodeRequests
 
     @classmethod
     def of(cls, run: RunTables, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
@@ -86,8 +86,7 @@ class Setters:
         row_of = {event: row for row, event in enumerate(rows["event"]) if event >= 0}
         requested = known(run.sections["requested_ns"])[1].tolist()
         handed = {row: _receiver(ledger, call, places) for row, call in ledger.handed_over.items()}
-        requests = None if (wire := run.wire()) is None else NodeRequests(wire)
-        return cls(rows, row_of, places, requested, frozenset(_given_up(rows)), handed, _renewed(rows), requests)
+        return cls(rows, row_of, places, requested, frozenset(_given_up(rows)), handed, _renewed(rows), ledger.sent)
 
     def of_row(self, row: int) -> Setter:
         """For whom the request of this row was sent, if it sets a key."""
@@ -129,7 +128,7 @@ class Setters:
         """Whether the request was sent beside its call, which asked the node for the key over other connections, and
         not with this value: in the background."""
         rows, value = self.rows, self.rows["value"][row]
-        if self.requests is None or value is None:
+        if value is None:
             return False
         of = rows["client"][row], rows["node"][row], rows["invoke_ns"][row], rows["complete_ns"][row]
         asked = (one for one in self.requests.between(*of) if rows["key"][row] in one.keys)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -35,7 +36,9 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 from harness.history.handed_over import handed_over
 from harness.history.key_changes import derive_changes
+from harness.history.link_activity import Links
 from harness.history.needed_requests import needed_requests
+from harness.history.node_requests import NodeRequests
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -78,18 +81,35 @@ class Doer(NamedTuple):
     key: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ledger:
-    """`rows`: the changes. `calls`: those of the clients. `recorded`: the nodes of whose requests none is missing.
-    `handed_over`: by row that set a key for another client than the one that asked for it, that client's call;
-    NO_CALL if that is not known."""
+    """`rows`: the changes. `calls`: those of the clients. `wire`: what went over the links. `handed_over`: by row
+    that set a key for another client than the one that asked for it, that client's call; NO_CALL if that is not
+    known."""
 
     rows: pd.DataFrame
     calls: Calls
-    recorded: frozenset[str]
+    wire: WireRecord
     handed_over: Mapping[int, int] = field(default_factory=dict)
-    _ends: dict[int, int] = field(default_factory=dict)
-    _columns: dict[str, list[Any]] = field(default_factory=dict)
+
+    @cached_property
+    def sent(self) -> NodeRequests:
+        return NodeRequests(self.wire)
+
+    @cached_property
+    def links(self) -> Links:
+        return Links(self.wire)
+
+    @cached_property
+    def _columns(self) -> dict[str, list[Any]]:
+        return {str(name): self.rows[name].tolist() for name in self.rows}
+
+    @cached_property
+    def _ends(self) -> dict[int, int]:
+        rows = self.rows
+        is_end = rows["what"].isin(list(ENDINGS)).to_numpy(bool)
+        of, number = rows["of"].to_numpy(np.int64), rows["event"].to_numpy(np.int64)
+        return {int(number[of[row]]): int(row) for row in np.flatnonzero(is_end & (of >= 0))}
 
     def table(self) -> pd.DataFrame:
         """The rows for pandas: what is not known is missing."""
@@ -100,17 +120,10 @@ class Ledger:
         return rows.assign(**{name: rows[name].mask(rows[name] < 0) for name in _OPTIONAL})
 
     def change(self, row: int) -> Change:
-        if not self._columns:
-            self._columns.update((str(name), self.rows[name].tolist()) for name in self.rows)
         return {name: values[row] for name, values in self._columns.items()} | {"row": row}
 
     def end_of_event(self, event: int) -> int | None:
         """The row in which the key ended that this event of the witness had set; None if it did not, or is not seen."""
-        if not self._ends:
-            rows = self.rows
-            is_end = rows["what"].isin(list(ENDINGS)).to_numpy(bool)
-            of, number = rows["of"].to_numpy(np.int64), rows["event"].to_numpy(np.int64)
-            self._ends.update((int(number[of[row]]), int(row)) for row in np.flatnonzero(is_end & (of >= 0)))
         return self._ends.get(event)
 
     def doers(self, keys: Container[str]) -> dict[int, Doer]:
@@ -130,7 +143,7 @@ class Ledger:
         for row, (call, is_in_call) in needed_requests(rows, calls, wire).items():
             own = {name: column[0] for name, column in _of_calls(np.array([call]), calls).items()}
             rows.loc[row, [*own, "is_in_call"]] = [*own.values(), is_in_call]
-        return cls(rows, calls, wire.recorded, handed_over(rows, calls, wire))
+        return cls(rows, calls, wire, handed_over(rows, calls, wire))
 
 
 def _told(changes: pd.DataFrame, causes: ChangeRequests, wire: WireRecord, calls: Calls) -> pd.DataFrame:

@@ -57,14 +57,12 @@ def taken_members(run: Recorded, ledger: Ledger, keys: Collection[str]) -> Itera
     adding = rows[known & did.isin(ADD) & is_granted]
     if adding.empty:
         return
-    wire = run.wire()
-    assert wire is not None, "else there would be no ledger"
-    members = _members(run, adding, words_of(wire.requests, adding))
-    yield from _named(run, ledger, rows[known & did.isin(REMOVE)], wire.requests, members)
+    members = _members(run, adding, words_of(ledger, adding))
+    yield from _named(run, ledger, rows[known & did.isin(REMOVE)], members)
     is_whole = known & did.isin(_WHOLE) & rows["what"].isin(_TAKEN)
     own = rows["key"].isin(set(adding["key"]) & set(rows["key"][is_whole])).to_numpy(bool)
     for (node, key), some in rows[own].groupby(["node", "key"], observed=True):
-        yield from _with_the_key(run, ledger, str(node), str(key), some, wire.requests, members)
+        yield from _with_the_key(run, ledger, str(node), str(key), some, members)
 
 
 def takes_the_key(change: Change) -> bool:
@@ -76,11 +74,9 @@ _Members = dict[tuple[str, str], set[Member]]
 """By key and word."""
 
 
-def _named(
-    run: Recorded, ledger: Ledger, removing: pd.DataFrame, requests: pa.Table, members: _Members
-) -> Iterator[tuple[Change, Member]]:
+def _named(run: Recorded, ledger: Ledger, removing: pd.DataFrame, members: _Members) -> Iterator[tuple[Change, Member]]:
     start, end, deadline = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns", "deadline_min_ns"))
-    for row, words in zip(removing.index.tolist(), words_of(requests, removing), strict=True):
+    for row, words in zip(removing.index.tolist(), words_of(ledger, removing), strict=True):
         change = ledger.change(row)
         named = {found for word in words for found in members.get((str(change["key"]), word), ())}
         if len(named) != 1:
@@ -92,13 +88,13 @@ def _named(
 
 
 def _with_the_key(
-    run: Recorded, ledger: Ledger, node: str, key: str, rows: pd.DataFrame, requests: pa.Table, members: _Members
+    run: Recorded, ledger: Ledger, node: str, key: str, rows: pd.DataFrame, members: _Members
 ) -> Iterator[tuple[Change, Member]]:
     """Of one key on one node, whose changes these are."""
     start, end, deadline = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns", "deadline_min_ns"))
     there: dict[Member, int] = {}  # until when each is within its lease
     renewed: set[Member] = set()  # by the change before
-    numbers, words = rows.index.tolist(), words_of(requests, rows)
+    numbers, words = rows.index.tolist(), words_of(ledger, rows)
     for number, (what, did, client, had_until_ns, since_ns, at_ns), some in zip(
         numbers, rows_of(rows, *_COLUMNS), words, strict=True
     ):
@@ -145,10 +141,10 @@ def _members(run: Recorded, adding: pd.DataFrame, words: list[set[str]]) -> _Mem
     return {name: members for name, members in found.items() if len(members) == 1}
 
 
-def words_of(requests: pa.Table, changes: pd.DataFrame) -> list[set[str]]:
+def words_of(ledger: Ledger, changes: pd.DataFrame) -> list[set[str]]:
     """By change, the words of its request that can name a member; none if its request is not known."""
     places = changes["request"].to_numpy(np.int64)
-    taken = requests["arguments"].take(pa.array(places, mask=places < 0)).to_pylist()
+    taken = ledger.wire.requests["arguments"].take(pa.array(places, mask=places < 0)).to_pylist()
     return [{str(word) for word in words or () if _can_name(str(word))} for words in taken]
 
 

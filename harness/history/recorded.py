@@ -36,9 +36,14 @@ class Recorded(RunTables):
         return None if wire is None else Ledger.of(self, self.key_events(), wire)
 
     @cached_property
+    def whole_ledger(self) -> Ledger | None:
+        """The same, where no request to a node of the lock is missing."""
+        return self.ledger if self.ledger is not None and self.ledger.wire.recorded.issuperset(self.nodes) else None
+
+    @cached_property
     def cancelled(self) -> tuple[CancelledCall, ...]:
         """The calls that users cancelled, and that may have left something on the nodes."""
-        return cancelled_calls(self, self.ledger)
+        return cancelled_calls(self, self.whole_ledger)
 
     @cached_property
     def backing(self) -> Backing | None:

@@ -14,7 +14,6 @@ from harness.history.members import ADD, REMOVE, words_of
 
 if TYPE_CHECKING:
     from harness.history.ledger import Change, Ledger
-    from harness.history.recorded import Recorded
 
 
 class Removed(NamedTuple):
@@ -24,26 +23,22 @@ class Removed(NamedTuple):
     change: Change
 
 
-def removed_entries(run: Recorded, ledger: Ledger) -> dict[str, list[Removed]]:
+def removed_entries(ledger: Ledger) -> dict[str, list[Removed]]:
     """By client, or task of one."""
     rows, found = ledger.rows, defaultdict[str, list[Removed]](list)
     known = (rows["request"] >= 0) & rows["is_seen"]
     adding = rows[(known & rows["did"].isin(ADD) & rows["is_in_call"] & (rows["f"] == "acquire")).to_numpy(bool)]
     removing = rows[(known & rows["did"].isin(REMOVE) & rows["key"].isin(adding["key"].unique())).to_numpy(bool)]
-    wire = None if adding.empty or removing.empty else run.wire()
-    if wire is None:
-        return found
     calls: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
     last_ns: dict[tuple[str, int], int] = {}
     names = ("task", "invoke_ns", "at_ns")
-    for (task, since_ns, at_ns), words in zip(rows_of(adding, *names), words_of(wire.requests, adding), strict=True):
+    for (task, since_ns, at_ns), words in zip(rows_of(adding, *names), words_of(ledger, adding), strict=True):
         last_ns[task, since_ns] = at_ns
         for word in words:
             calls[word].add((task, since_ns))
     processes = dict(rows_of(adding, "task", "client"))
-    named = words_of(wire.requests, removing)
     for row, (client, at_ns), words in zip(
-        removing.index.tolist(), rows_of(removing, "client", "at_ns"), named, strict=True
+        removing.index.tolist(), rows_of(removing, "client", "at_ns"), words_of(ledger, removing), strict=True
     ):
         own = {call for word in words if len(some := calls.get(word, set())) == 1 for call in some}
         for task, since_ns in own:

@@ -19,6 +19,7 @@ from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.groups import Ints
 
 if TYPE_CHECKING:
+    from harness.history.change_causes import WireRecord
     from harness.history.run_tables import RunTables
 
 SLACK_NS: Final = 250_000_000
@@ -38,10 +39,7 @@ class SentAfter:
     nodes: Sequence[str]
 
     @classmethod
-    def of(cls, run: RunTables) -> SentAfter:
-        """Of a run whose requests are on record."""
-        wire = run.wire()
-        assert wire is not None
+    def of(cls, run: RunTables, wire: WireRecord) -> SentAfter:
         numbers, opened = (wire.connections[name].to_pylist() for name in ("connection", "opened_ns"))
         came = np.sort(wire.requests["from_client_ns"].drop_null().to_numpy().astype(np.int64))
         faults = longest_windows(run.faults)

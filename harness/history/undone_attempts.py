@@ -34,14 +34,11 @@ _LEAST_LETTERS: Final = 8
 def attempts_never_undone(run: Recorded, ledger: Ledger) -> Iterator[Change]:
     """The changes by which attempts that were refused set a key that then expired; none if the lock took any attempt
     back whose answer it had not had."""
-    wire = run.wire()
-    assert wire is not None, "else there would be no ledger"
-    rows = ledger.rows
+    rows, sent = ledger.rows, ledger.sent
     is_set = rows["what"].isin(["set", "overwritten"]) & (rows["request"] >= 0) & (rows["by"] == "client")
     refused = is_set & rows["is_in_call"] & (rows["f"] == "acquire") & (rows["outcome"] == "fail")
     if not refused.any() or _takes_back(rows, refused.to_numpy(bool)):
         return
-    sent = NodeRequests(wire)
     for row in np.flatnonzero(refused.to_numpy(bool)).tolist():
         change = ledger.change(row)
         end = ledger.end_of_event(change["event"])
