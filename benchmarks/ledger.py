@@ -23,7 +23,7 @@ from fencepost.history import KeyEvent, Op, Timeline
 from fencepost.memory import spare_memory
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
-from harness.history.key_holdings import Watched, derive_holdings
+from harness.history.key_holdings import derive_holdings
 from harness.history.ledger import Ledger
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
@@ -108,7 +108,7 @@ def main(requests: int) -> None:
         ends=(),
         planned_faults=0,
         final_values=None,
-        watched=Watched(*derive_holdings(events)),
+        watched=derive_holdings(events),
     )
     told = WireRecord(read.requests, read.connections, frozenset(config.node_names))
     derived = process_time()

@@ -132,11 +132,7 @@ class _Held:
 
     def __init__(self, run: Recorded, ledger: Ledger) -> None:
         assert run.watched is not None
-        windows = run.watched.watch_windows
-        self._seen = {
-            node: list(rows_of(windows[(windows["node"] == node).to_numpy(bool)], "from_ns", "to_ns"))
-            for node in run.nodes
-        }
+        self._watched = run.watched
         self._recorded = ledger.wire.recorded
         rows, keys = ledger.rows, lock_keys(run, ledger)
         own = rows["key"].isin(list(keys)).to_numpy(bool) | (not keys)
@@ -150,7 +146,7 @@ class _Held:
     def may_be_of(self, node: str, client: str, at_ns: int) -> bool:
         """Whether the node may have held a key then that this process had set, and knew of, or that was handed on to
         it. It may if what went to it is not on record."""
-        if node not in self._recorded or not any(from_ns <= at_ns <= to_ns for from_ns, to_ns in self._seen[node]):
+        if node not in self._recorded or not self._watched.saw(node, at_ns, at_ns):
             return True
         return any(
             what not in _GONE and self._is_of(owner, client, at_ns)

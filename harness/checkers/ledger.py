@@ -60,10 +60,10 @@ class Figures(KeyFigures, frozen=True):
 
 def check(run: Recorded) -> Answer:
     """No figures where the nodes were not watched."""
-    if run.watched is None or run.watched.watch_windows.empty:
+    if run.watched is None or not run.watched.windows:
         return Answer()
     ledger = run.ledger
-    watched = {str(node) for node in run.watched.watch_windows["node"].unique()}
+    watched = set(run.watched.windows)
     if ledger is None or not watched & ledger.wire.recorded:
         return Answer(Figures(None))
     rows = ledger.rows

@@ -298,12 +298,9 @@ def _on_node(orphans: Sequence[_Orphan], unseen_ms: float) -> OnNode:
 def _unseen_ms(run: Recorded, watched: Watched, node: str) -> float:
     """For how long of the time from the start to the clients' end the node was not in sight."""
     start_ns, end_ns = run.timeline.start_ns, run.timeline.end_ns
-    own = watched.watch_windows[watched.watch_windows["node"] == node]
     if end_ns is None:
-        end_ns = int(watched.watch_windows["to_ns"].max())
-    began = np.clip(own["from_ns"].to_numpy(np.int64), start_ns, end_ns)
-    ended = np.clip(own["to_ns"].to_numpy(np.int64), start_ns, end_ns)
-    return float(max(0, end_ns - start_ns) - int((ended - began).sum())) / 1e6
+        end_ns = max(window.to_ns for own in watched.windows.values() for window in own)
+    return (max(0, end_ns - start_ns) - watched.ns(node, start_ns, end_ns)) / 1e6
 
 
 def _in_the_way(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> Iterator[_Orphan]:

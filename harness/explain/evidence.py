@@ -19,6 +19,7 @@ from harness.explain.node_events import NodeEvent
 from harness.explain.replies import Asked, Span, asked_in, by_link, rows_of
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.explain.witnessed import Causes, Witnessed, since_of
+from harness.history.key_holdings import Watched
 from harness.history.key_owners import rows_of as columns_of
 from harness.history.ledger import Change, Ledger
 from harness.history.lock_keys import lock_keys
@@ -34,7 +35,7 @@ class Evidence:
     """`events`: by key and node, in order. `asked`: by client and node, the requests for the lock's keys, in order;
     `requests`: the same by their places in `requests.parquet`; `recorded`: the nodes of whose requests none is missing;
     `unclear`: tasks and nodes where requests of the process may be of several tasks.
-    `watched`: by node, from when to when the witness saw everything; `recognised`: the keys for which it saw a known
+    `watched`: what the witness saw; `recognised`: the keys for which it saw a known
     lease; `seen`: by key and node, all that it saw, in the node's order; `values`: those of each client and section."""
 
     events: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
@@ -42,7 +43,7 @@ class Evidence:
     requests: Mapping[int, Asked] = field(default_factory=dict)
     recorded: frozenset[str] = frozenset()
     unclear: frozenset[tuple[str, str]] = frozenset()
-    watched: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    watched: Watched | None = None
     recognised: frozenset[str] = frozenset()
     seen: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
     values: Mapping[Owner, Set[str]] = field(default_factory=dict)
@@ -154,8 +155,7 @@ class Evidence:
 
     def saw_all(self, node: str, key: str, from_ns: int, to_ns: int) -> bool:
         """Whether the witness would have seen every set of this key on the node in this time."""
-        watched = self.watched.get(node, ())
-        return key in self.recognised and any(since <= from_ns and to_ns <= until for since, until in watched)
+        return key in self.recognised and self.watched is not None and self.watched.saw(node, from_ns, to_ns)
 
 
 def gather(run: Recorded, spans: Sequence[Span]) -> Evidence:
@@ -165,9 +165,7 @@ def gather(run: Recorded, spans: Sequence[Span]) -> Evidence:
     copies = run.owners.copies if run.owners else frozenset()
 
     def is_near(e: KeyEvent) -> bool:
-        return not e.key or (
-            e.key not in copies and any(s.from_ns <= e.at_ns and since_of(e) <= s.to_ns for s in spans)
-        )
+        return e.key not in copies and any(s.from_ns <= e.at_ns and since_of(e) <= s.to_ns for s in spans)
 
     shown = _shown(run, {span.key for span in spans})
     keys = _keys(run, spans)
@@ -195,7 +193,7 @@ def gather(run: Recorded, spans: Sequence[Span]) -> Evidence:
         rows_of(asked),
         frozenset() if record is None else record.recorded,
         _unclear(run, asked),
-        witnessed.watched,
+        run.watched,
         frozenset(witnessed.shown_as.values()),
         all_seen,
         values,

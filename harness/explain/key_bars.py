@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -99,5 +99,4 @@ def _acted(change: Mapping[str, Any], by: WireRequest | None) -> int:
 def _seen_until_ns(run: Recorded, node: str, at_ns: int) -> int:
     """When the node was no longer watched."""
     assert run.watched is not None
-    windows: Sequence[Any] = run.watched.watch_windows.query("node == @node and to_ns >= @at_ns")["to_ns"].tolist()
-    return min(windows, default=FOREVER_NS)
+    return min((window.to_ns for window in run.watched.of(node) if window.to_ns >= at_ns), default=FOREVER_NS)

@@ -91,7 +91,7 @@ class _Doings:
         self._is_known = bool(granting)
         some = record.requests.select(["command", "arguments"]).take(pa.array(sorted(granting), pa.int64())).to_pylist()
         self._acquiring = {_kind(row["command"], row["arguments"]) for row in some} | {("SET", ""), ("SETNX", "")}
-        self._watched = _windows(run)
+        self._watched, self._recorded = None if run.ledger is None else run.watched, record.recorded
 
     def asked(self, request: WireRequest, name: str, key: str, client: str | None, section: int | None) -> Asked:
         """`name`: the key's on the node."""
@@ -112,26 +112,14 @@ class _Doings:
     def _saw(self, request: WireRequest) -> bool:
         """Whether the witness saw the node when it carried this out."""
         from_ns, to_ns = request.to_node_ns, request.from_node_ns
-        windows = self._watched.get(request.node, ())
-        return from_ns is not None and to_ns is not None and any(a <= from_ns and to_ns <= b for a, b in windows)
+        if self._watched is None or from_ns is None or to_ns is None or request.node not in self._recorded:
+            return False
+        return self._watched.saw(request.node, from_ns, to_ns)
 
 
 def _kind(command: str, arguments: Sequence[str]) -> tuple[str, str]:
     """The command, and its script if it has one."""
     return command, arguments[0] if command.startswith("EVAL") and arguments else ""
-
-
-def _windows(run: Recorded) -> dict[str, list[tuple[int, int]]]:
-    """By node whose requests are on record, when the witness saw it."""
-    found: dict[str, list[tuple[int, int]]] = {}
-    if run.watched is not None and run.ledger is not None:
-        windows = run.watched.watch_windows
-        for node, from_ns, to_ns in zip(
-            *(windows[name].tolist() for name in ("node", "from_ns", "to_ns")), strict=True
-        ):
-            if node in run.ledger.wire.recorded:
-                found.setdefault(str(node), []).append((from_ns, to_ns))
-    return found
 
 
 def _similar(record: WireRecord, key: str) -> set[str]:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from fencepost.history import KeyEvent
 from harness.explain.node_events import NodeEvent, what_was_done
-from harness.history.fault_windows import FOREVER_NS
 from harness.history.ledger import Doer, Ledger
 
 
@@ -32,13 +31,12 @@ class Causes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Witnessed:
-    """What the witness saw, and by node when it saw everything. `names`: a lock's key may have a different name on the
+    """What the witness saw. `names`: a lock's key may have a different name on the
     nodes; the request that set it, or the value of a lease, shows which key is meant. A value that one client uses
     again and again shows that client, one that several clients use shows none. `shown_as`: what explanations call
     each: several that stand for one key, as the places of a semaphore do, by their own names."""
 
     events: list[NodeEvent]
-    watched: dict[str, list[tuple[int, int]]]
     names: dict[str, str]
     shown_as: dict[str, str]
 
@@ -52,24 +50,17 @@ class Witnessed:
         has_slots: bool,
     ) -> Witnessed:
         """`seen`: events by their places among all."""
-        found = cls([], {}, {}, {})
+        found = cls([], {}, {})
         keys = {value: {key for _, _, key in who} for value, who in shown.items()}
         owners = {value: _owner(who) for value, who in shown.items()}
         raw: list[tuple[int, KeyEvent]] = []
-        since: dict[str, int] = {}
         for order, one in seen:
-            if one.event == "watching":
-                since[one.node] = one.at_ns
-            elif one.event == "blind" and one.node in since:
-                found.watched.setdefault(one.node, []).append((since.pop(one.node), one.at_ns))
-            elif what_was_done(one.event, one.command if has_slots else None) is not None:
+            if what_was_done(one.event, one.command if has_slots else None) is not None:
                 raw.append((order, one))
                 if len(names := keys.get(one.value or "", ())) == 1:
                     found.names[one.key] = next(iter(names))
                 elif order in causes.doers:
                     found.names.setdefault(one.key, causes.doers[order].key)
-        for node, began_ns in since.items():
-            found.watched.setdefault(node, []).append((began_ns, FOREVER_NS))
         has_slots = has_slots or len(set(found.names.values())) < len(found.names)
         found.shown_as.update((name, name if has_slots else key) for name, key in found.names.items())
         for order, one in raw:

@@ -59,9 +59,6 @@ class VainTries:
         own = [row for key_of, row in every if key_of == key]
         if not own:
             return None
-        in_sight = Counter[str]()
-        for node, seen, lost in rows_of(watched.watch_windows, "node", "from_ns", "to_ns"):
-            in_sight[str(node)] += max(min(lost, until_ns) - max(seen, since_ns), 0)
         rows = [row for row in own if row.from_max_ns <= until_ns and row.to_min_ns >= since_ns]
         return cls(
             run.nodes,
@@ -70,7 +67,9 @@ class VainTries:
             rows,
             # No client is inside, so a key of a former section has no owner.
             [row.from_max_ns if row.section >= 0 else row.done_ns for row in rows],
-            frozenset(node for node, for_ns in in_sight.items() if for_ns > MOST * (until_ns - since_ns)),
+            frozenset(
+                node for node in watched.windows if watched.ns(node, since_ns, until_ns) > MOST * (until_ns - since_ns)
+            ),
             any(since_ns <= row.from_min_ns and row.from_max_ns <= until_ns for _, row in every),
         )
 

@@ -19,32 +19,47 @@ is_hash          the key was a hash, and the value its fields
 event            the place in `nodes.jsonl` of the event that began it
 renewed_by       for each of the renewals, the place of its event
 
-*Watch windows*: one row for each time during which everything that a node held is known: node, from_ns, to_ns, run.
-
-For a holding that was lost, `to_max_ns` is the start of the node's next watch window: until then its state is unknown.
+For a holding that was lost, `to_max_ns` is when the node was watched again: until then its state is unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import pandas as pd
 
 from fencepost.history import KeyEvent
 from harness.history.fault_windows import FOREVER_NS
 
-_WATCH_WINDOW: Final = ("node", "from_ns", "to_ns", "run")
+
+class Window(NamedTuple):
+    """A time during which everything that a node held is known, and which run of its server that was."""
+
+    from_ns: int
+    to_ns: int
+    run: int
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the witness recorded about the nodes' keys."""
+    """What the witness recorded about the nodes' keys. `windows`: by node that it ever saw, in order."""
 
     holdings: pd.DataFrame
-    watch_windows: pd.DataFrame
+    windows: Mapping[str, Sequence[Window]]
+
+    def of(self, node: str) -> Sequence[Window]:
+        return self.windows.get(node, ())
+
+    def saw(self, node: str, from_ns: int, to_ns: int) -> bool:
+        """Whether the node was in sight all that time."""
+        return any(window.from_ns <= from_ns and to_ns <= window.to_ns for window in self.of(node))
+
+    def ns(self, node: str, from_ns: int, to_ns: int) -> int:
+        """For how much of that time it was in sight."""
+        return sum(max(min(window.to_ns, to_ns) - max(window.from_ns, from_ns), 0) for window in self.of(node))
 
 
 @dataclass(slots=True)
@@ -93,7 +108,9 @@ class _NodeHoldings:
     lost: list[_HoldingRow] = field(default_factory=list)
     """The holdings that were lost, until the node is watched again."""
     blind_ns: int = 0
-    watch_window: list[Any] | None = None
+    since_ns: int | None = None
+    """Since when it is watched."""
+    windows: list[Window] = field(default_factory=list)
     proven_ns: int = 0
     """The log has everything that happened on the node before this."""
     runs: dict[str | None, int] = field(default_factory=dict)
@@ -102,13 +119,12 @@ class _NodeHoldings:
     """The holdings that began before it was known which run of the server it was."""
 
 
-def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The holdings and the watch windows, each node's in its own order.
+def derive_holdings(events: Iterable[KeyEvent]) -> Watched:
+    """The holdings and the times in sight, each node's in its own order.
 
     A log without an end, whose witness was killed, counts until what its last event proves (`since_ns`) and not until
     that event was received (`at_ns`): what the node did in between may have been received and not been written."""
     holdings: list[_HoldingRow] = []
-    watch_windows: list[list[Any]] = []
     nodes: dict[str, _NodeHoldings] = {}
     for place, event in enumerate(events):
         node = nodes.get(event.node)
@@ -137,7 +153,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
                     ttls_ms=(event.ttl_ms,),
                 )
                 holdings.append(new)
-                if node.watch_window is None:
+                if node.since_ns is None:
                     node.runless.append(new)
             case "prolonged":
                 if (holding := node.held.get(event.key)) is not None:
@@ -153,20 +169,17 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
                 for one in node.runless:
                     one.run = node.run
                 node.runless.clear()
-                node.watch_window = [event.node, at_ns, 0, node.run]
+                node.since_ns = at_ns
             case "blind":
-                _stop_watching(node, at_ns, watch_windows)
+                _stop_watching(node, at_ns)
         node.proven_ns = since_ns
     for node in nodes.values():
-        _stop_watching(node, node.proven_ns, watch_windows)
+        _stop_watching(node, node.proven_ns)
     # As objects first: otherwise pandas would convert the values to text, and missing ones to NaN.
     frame = pd.DataFrame(map(attrgetter(*_COLUMNS), holdings), columns=list(_COLUMNS), dtype=object)
     frame = frame.astype({name: "int64" for name, kind in _COLUMNS.items() if kind == "int"})
     frame = frame.astype({"node": "category", "key": "category", "is_hash": "bool"})
-    shown = pd.DataFrame(watch_windows, columns=list(_WATCH_WINDOW)).astype(
-        {"from_ns": "int64", "to_ns": "int64", "run": "int64"}
-    )
-    return frame, shown.astype({"node": "category"})
+    return Watched(frame, {name: node.windows for name, node in nodes.items() if node.windows})
 
 
 def _is_same(holding: _HoldingRow | None, event: KeyEvent) -> bool:
@@ -185,13 +198,12 @@ def _latest_expiry(event: KeyEvent) -> int:
     return min(FOREVER_NS, event.read_ns + (event.ttl_ms + 1) * 1_000_000)
 
 
-def _stop_watching(node: _NodeHoldings, at_ns: int, watch_windows: list[list[Any]]) -> None:
+def _stop_watching(node: _NodeHoldings, at_ns: int) -> None:
     for holding in node.held.values():
         holding.end("lost", at_ns, FOREVER_NS)
         node.lost.append(holding)
     node.held.clear()
-    if node.watch_window is not None:
-        node.watch_window[2] = max(at_ns, node.watch_window[1])
-        watch_windows.append(node.watch_window)
-    node.watch_window, node.blind_ns, node.run = None, at_ns, -1
+    if node.since_ns is not None:
+        node.windows.append(Window(node.since_ns, max(at_ns, node.since_ns), node.run))
+    node.since_ns, node.blind_ns, node.run = None, at_ns, -1
     node.runless.clear()

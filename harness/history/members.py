@@ -124,9 +124,7 @@ def _counted_well(run: Recorded, node: str, from_ns: int, to_ns: int) -> bool:
     """Whether keys of the node lived as long as asked all this time: it was never out of sight, its clock never
     wrong."""
     assert run.watched is not None, "else there would be no ledger"
-    windows = run.watched.watch_windows
-    seen = (windows["node"] == node) & (windows["from_ns"] <= from_ns) & (windows["to_ns"] >= to_ns)
-    return bool(seen.any()) and not run.wrong_clocks.touch(node, from_ns, to_ns)
+    return run.watched.saw(node, from_ns, to_ns) and not run.wrong_clocks.touch(node, from_ns, to_ns)
 
 
 def _members(run: Recorded, adding: pd.DataFrame, words: list[set[str]]) -> _Members:

@@ -10,7 +10,6 @@ it while it was out of sight. Nothing is known of a lock that does not show what
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -80,8 +79,7 @@ class Backing:
     lines: dict[tuple[str, str], NodeLine]
     used: dict[str, list[str]]
     """The nodes that each key was ever set on."""
-    watch_windows: dict[str, tuple[list[int], list[int], list[int]]]
-    """By node, when it came into sight and was lost again, and which run of its server that was."""
+    watched: Watched
     client: list[str]
     process: list[str]
     key: list[str]
@@ -102,10 +100,6 @@ class Backing:
             node, key = map(str, name)
             lines[node, key] = NodeLine.of(rows)
             used.setdefault(key, []).append(node)
-        watch_windows = {
-            str(node): (rows["from_ns"].tolist(), rows["to_ns"].tolist(), rows["run"].tolist())
-            for node, rows in watched.watch_windows.groupby(watched.watch_windows["node"].astype(str))
-        }
         clients, keys = (sections[name].astype(str).tolist() for name in ("client", "key"))
         asked = sections["asked_ns"].to_numpy(np.int64)
         requested = np.maximum(asked, known(sections["requested_ns"])[1]).tolist()
@@ -113,7 +107,7 @@ class Backing:
             owners,
             lines,
             used,
-            watch_windows,
+            watched,
             clients,
             [process_of(client) for client in clients],
             keys,
@@ -209,7 +203,7 @@ class Backing:
     def _blind(self, node: str, section: int, start: int, until: int) -> list[tuple[int, int]]:
         """The parts of [start, until] in which the node was out of sight, and may have held the section's value."""
         spans, at = [], max(start, min(self._given_nothing_until(node, section), until))
-        for seen, lost, _ in self._windows(node):
+        for seen, lost, _ in self.watched.of(node):
             spans.append((at, min(seen, until)))
             at = min(max(at, lost), until)
         spans.append((at, until))
@@ -233,7 +227,7 @@ class Backing:
         own = [one for one in line.own(section, self.process[section], asked, at_ns) if one.to_max_ns < at_ns]
         if not own:
             # What it held may have been lost with the node before it was seen, or gone before it could be read.
-            if any(asked <= lost < at_ns for _, lost, _ in self._windows(node)):
+            if any(asked <= lost < at_ns for _, lost, _ in self.watched.of(node)):
                 return "lost by the node"
             if self._blind(node, section, asked, at_ns):
                 return "unseen"
@@ -274,7 +268,7 @@ class Backing:
 
     def _lives_until(self, node: str, section: int, from_ns: int, to_ns: int) -> int:
         """The same for one node: forever if that is not known, 0 if it never had the key."""
-        if self.clocks.touch(node, from_ns, to_ns) or not self._in_sight(node, from_ns, to_ns):
+        if self.clocks.touch(node, from_ns, to_ns) or not self.watched.saw(node, from_ns, to_ns):
             return FOREVER_NS
         line = self.lines[node, self.key[section]]
         places = self._perhaps_own(line, section, from_ns, to_ns)
@@ -287,24 +281,17 @@ class Backing:
             line = self.lines[node, self.key[section]]
             places = self._perhaps_own(line, section, from_ns, to_ns)
             was_set = any(line.may_be_set_anew(place, from_ns, to_ns) for place in places)
-            if was_set or not self._in_sight(node, from_ns, to_ns):
+            if was_set or not self.watched.saw(node, from_ns, to_ns):
                 found.append(node)
         return found
-
-    def _in_sight(self, node: str, from_ns: int, to_ns: int) -> bool:
-        """Whether the node was in sight all that time."""
-        return any(seen <= from_ns and to_ns <= lost for seen, lost, _ in self._windows(node))
 
     def _restarted(self, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether the node went down with one run of its server and came back with another, out of sight, in this
         time."""
         return any(
             before != after and lost >= from_ns and seen <= to_ns
-            for (_, lost, before), (seen, _, after) in pairwise(self._windows(node))
+            for (_, lost, before), (seen, _, after) in pairwise(self.watched.of(node))
         )
-
-    def _windows(self, node: str) -> Iterator[tuple[int, int, int]]:
-        return zip(*self.watch_windows.get(node, ([], [], [])), strict=True)
 
     def cause(self, stretch: WeakStretch) -> Loss:
         """The loss that most of the nodes had. It is normal that a minority never held the value. What was gone before

@@ -24,7 +24,7 @@ class Recorded(RunTables):
         """Whose the keys on the nodes were; None if the nodes were not watched, or what went over the links is not on
         record."""
         watched = self.watched
-        if watched is None or watched.watch_windows.empty or self.ledger is None:
+        if watched is None or not watched.windows or self.ledger is None:
             return None
         return find_owners(self, watched, self.ledger)
 

@@ -146,7 +146,7 @@ def _read_watched(folder: RunFolder) -> Watched | None:
     """What the witness recorded of the nodes' keys; None if there was no witness."""
     if not folder.nodes.exists():
         return None
-    return Watched(*derive_holdings(folder.read_nodes()))
+    return derive_holdings(folder.read_nodes())
 
 
 def _unwatchable(environment: Mapping[str, Any]) -> str | None:

@@ -355,7 +355,7 @@ class History:
     def _watched(self) -> Watched | None:
         if not self.key_events:
             return None
-        return Watched(*derive_holdings(self.key_events))
+        return derive_holdings(self.key_events)
 
     def sections(self) -> list[dict[str, Any]]:
         """The derived sections with their times in milliseconds since the start."""

@@ -14,7 +14,7 @@ NEVER = (FOREVER_NS - START_NS) / 1e6
 
 def holdings(history: History) -> list[dict[str, Any]]:
     """The rows, with times in milliseconds since the start."""
-    rows, _ = derive_holdings(history.key_events)
+    rows = derive_holdings(history.key_events).holdings
     named = []
     for row in rows.to_dict("records"):
         for name in [name for name in row if name.endswith("_ns")]:
@@ -24,9 +24,11 @@ def holdings(history: History) -> list[dict[str, Any]]:
 
 
 def watch_windows(history: History) -> list[tuple[str, float, float, int]]:
-    _, rows = derive_holdings(history.key_events)
+    windows = derive_holdings(history.key_events).windows
     return [
-        (str(r.node), (r.from_ns - START_NS) / 1e6, (r.to_ns - START_NS) / 1e6, int(r.run)) for _, r in rows.iterrows()
+        (node, (one.from_ns - START_NS) / 1e6, (one.to_ns - START_NS) / 1e6, one.run)
+        for node, own in windows.items()
+        for one in own
     ]
 
 
@@ -167,5 +169,5 @@ def test_a_watch_window_does_not_end_before_it_starts() -> None:
 
 
 def test_without_events_there_are_no_holdings() -> None:
-    assert [len(frame) for frame in derive_holdings([])] == [0, 0]
-    assert len(derive_holdings([KeyEvent("n1", 1, "blind")])[1]) == 0
+    assert not len(derive_holdings([]).holdings)
+    assert not derive_holdings([KeyEvent("n1", 1, "blind")]).windows

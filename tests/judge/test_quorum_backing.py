@@ -519,14 +519,11 @@ def test_a_belief_is_unfounded_when_no_majority_may_hold_the_value_between_two_m
     run = history.recorded()
     assert run.watched is not None
     assert run.owners is not None
-    held, watch_windows = run.owners.holdings.to_dict("records"), run.watched.watch_windows.to_dict("records")
+    held, watched = run.owners.holdings.to_dict("records"), run.watched
     places = {client: place for place, client in enumerate(run.sections["client"])}
 
     def is_seen(node: str, at_ns: float) -> bool:
-        return any(
-            watch_window["node"] == node and watch_window["from_ns"] <= at_ns <= watch_window["to_ns"]
-            for watch_window in watch_windows
-        )
+        return any(window.from_ns <= at_ns <= window.to_ns for window in watched.of(node))
 
     def may_hold(node: str, client: str, at_ns: float) -> bool:
         own = (row for row in held if row["value"] is None or row["client"] in (None, client))

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from harness.checkers.judge import judge
 from harness.config import RunConfig
-from harness.history.key_holdings import Watched, derive_holdings
+from harness.history.key_holdings import derive_holdings
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
 from harness.options import parse_run
@@ -106,7 +106,7 @@ def _misses_replies(run: Recorded) -> Recorded:
 
 def _witness_is_never_late(run: Recorded) -> Recorded:
     events = [msgspec.structs.replace(event, since_ns=event.since_ns and event.at_ns) for event in run.key_events()]
-    return replace(run, watched=Watched(*derive_holdings(events)), key_events=lambda: events)
+    return replace(run, watched=derive_holdings(events), key_events=lambda: events)
 
 
 WRONG: Final[Mapping[str, Callable[[Recorded], Recorded]]] = {
