@@ -27,7 +27,6 @@ from harness.checkers.updates import (
 )
 from harness.history.groups import Bools, Codes, Groups, Ints, first_not_larger, narrowed, width_of
 from harness.history.recorded import Recorded
-from harness.history.wide_numbers import fit_in_line, squeezed
 from harness.verdict import Answer, Finding
 
 ONLY_IF_NAMED: Final = True
@@ -68,12 +67,11 @@ def check(run: Recorded) -> Answer:
 @dataclass(frozen=True, slots=True)
 class _Writes:
     """Accepted writes of the keys that did not simply count 1, 2, 3, …; nothing is wrong with the other keys. Ordered
-    by key, and in the resource's order within each. `row`: their rows in the table. `value`: may be
-    `squeezed`."""
+    by key, and in the resource's order within each. `row`: their rows in the table. `value`: `squeezed`."""
 
     row: Ints
     key: Codes
-    value: Codes
+    value: Ints
 
     @classmethod
     def of(cls, writes: pd.DataFrame, by_key: Groups) -> _Writes:
@@ -84,14 +82,11 @@ class _Writes:
         odd[1:] = value[1:] != value[:-1] + 1
         odd[by_key.begins] = value[by_key.begins] != 1
         odd_keys = by_key.keep(by_key.spread(odd))
-        wrong = values[odd_keys.order]
-        if not fit_in_line(wrong, width_of(odd_keys.number)):
-            wrong = squeezed(wrong.astype(np.int64))
-        return cls(odd_keys.order, narrowed(odd_keys.number), wrong)
+        return cls(odd_keys.order, narrowed(odd_keys.number), squeezed(values[odd_keys.order]))
 
     def lifted(self) -> Ints:
         """The values, each key's, and 0, above all of the key before it."""
-        lifted: Ints = self.value.astype(np.int64) - self.value.min(initial=0)
+        lifted: Ints = self.value - self.value.min(initial=0)
         lifted += self.key.astype(np.int64) * width_of(lifted)
         return lifted
 
@@ -101,6 +96,16 @@ class _Writes:
         later = np.append(np.minimum.accumulate(lifted[::-1])[::-1][1:], np.iinfo(np.int64).max)[: len(lifted)]
         lost: Bools = later <= lifted
         return lost
+
+
+def squeezed(values: Codes) -> Ints:
+    """The same numbers closer together, none of them more than twice their count from 0, so that those of many keys fit
+    into 64 bits one after the other: their order stays, 0 stays 0, and exactly the ones that were one apart are one
+    apart."""
+    distinct, which = np.unique(np.append(values, 0), return_inverse=True)
+    place = np.append(0, np.cumsum(np.where(distinct[1:] - 1 == distinct[:-1], 1, 2)))
+    close: Ints = place[which[:-1]] - place[which[-1]]
+    return close
 
 
 def _lost_updates(run: Recorded, writes: _Writes, lost: Ints, told: Bools, acknowledged: int) -> list[Finding]:

@@ -28,7 +28,6 @@ from harness.history.groups import Bools, Groups, Ints, TimeLine, codes_of, know
 from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between
 from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
-from harness.history.wide_numbers import fit_in_line, squeezed
 from harness.verdict import Answer, Blame, Finding
 
 ONLY_IF_NAMED: Final = True
@@ -143,14 +142,9 @@ def _stale(run: Recorded) -> _Stale:
 
 
 def _lifted(values: Ints, by_key: Groups) -> Ints:
-    """The values from 0 on, each key's above all of the key before it."""
-    if not len(values):
-        return values
-    if not fit_in_line(values, width_of(by_key.number)):  # tokens may be anything
-        values = squeezed(values)
-    lifted: Ints = values - values.min()
-    lifted += by_key.number * width_of(lifted)
-    return lifted
+    """The ranks of the values, each key's above all of the key before it."""
+    ranks: Ints = np.unique(values, return_inverse=True)[1]  # tokens may be anything
+    return ranks + by_key.number * width_of(ranks)
 
 
 def _accepted(run: Recorded, stale: _Stale) -> list[Finding]:

@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.history.wide_numbers import in_order
-
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.integer[Any]]
@@ -184,13 +182,18 @@ def address(*columns: Sequence[Codes]) -> tuple[Ints, ...]:
     for column in columns:
         width = max(width_of(values) for values in column)
         if width * max(width_of(number) for number in numbers) >> 62:
-            numbers = in_order(numbers)
-            column = in_order(column)
+            numbers, column = _ranked(numbers), _ranked(column)
             width = max(width_of(values) for values in column)
         for number, values in zip(numbers, column, strict=True):
             number *= width
             number += values
     return tuple(numbers)
+
+
+def _ranked(column: Sequence[Codes]) -> list[Ints]:
+    """The same column of several tables, with each value replaced by its place among all of them."""
+    places = np.unique(np.concatenate(column), return_inverse=True)[1].astype(np.int64)
+    return np.split(places, np.cumsum([len(values) for values in column])[:-1])
 
 
 def look_up(known: Ints, wanted: Ints) -> Ints:

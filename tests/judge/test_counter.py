@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fencepost.history import Write
-from harness.checkers.counter import Figures, check
-from harness.history.wide_numbers import squeezed
+from harness.checkers.counter import Figures, check, squeezed
 from harness.verdict import Finding
 from tests.golden import Golden
 from tests.judge.histories import History
