@@ -33,7 +33,7 @@ from harness.verdict import Answer, Finding
 
 SLACK_MS: Final = 250
 """This much is not held against the lock. A call passes two processes, the client's and perhaps one of the lock's own.
-The record shows that one of them stood still only from 100 ms on (`harness.history.client_stalls`), and of the second
+The record shows that one of them stood still only from 100 ms on (`harness.history.heartbeats`), and of the second
 one not even its CPU starvation. It is the same for every TTL, because it is a property of the machine."""
 
 

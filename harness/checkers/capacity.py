@@ -12,14 +12,13 @@ import numpy as np
 from fencepost.quorum import quorum
 from fencepost.text import bound, count, listed, milliseconds, of_sections, plural, printable
 from harness.checkers.exclusion import side_of
-from harness.explain.client_scores import earlier_score
 from harness.explain.examples import Case, Side
 from harness.explain.kinds import Evidence, FindingKind, Told
 from harness.explain.meeting import UNRECORDED
 from harness.explain.node_replies import replies
 from harness.explain.nodes import parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, undecided
-from harness.explain.permit_counts import below_zero, given_twice
+from harness.explain.permits import below_zero, earlier_score, given_twice
 from harness.explain.requests import client_of, how_sent
 from harness.explain.words import at
 from harness.figures import Cell, CheckerFigures, Row, Tile, Tone

@@ -1,7 +1,7 @@
 """How busy was the machine? If clients wake up late and faults come late, the run is not the one that was planned.
 
 Nothing here is a finding: the judge knows from the record when clients did not run
-(`harness.history.client_stalls`), and blames no lock for it. It says how far rates and costs of this run can be
+(`harness.history.heartbeats`), and blames no lock for it. It says how far rates and costs of this run can be
 compared with those of a quiet machine.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 from fencepost.history import HARNESS
 from fencepost.text import milliseconds, number, printable
 from harness.figures import CheckerFigures, Part, Row
+from harness.history.heartbeats import Lags
 from harness.history.recorded import Recorded
-from harness.history.wakeup_latency import Lags
 from harness.verdict import Answer
 
 

@@ -20,8 +20,8 @@ from fencepost.text import count, milliseconds, plural, printable
 from harness.checkers.liveness import last_ns
 from harness.figures import CheckerFigures, Part, Row
 from harness.history.fault_windows import majority_windows
+from harness.history.heartbeats import Lags
 from harness.history.recorded import Recorded
-from harness.history.wakeup_latency import Lags
 from harness.promises import Promise, required
 from harness.verdict import Answer
 

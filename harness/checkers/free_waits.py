@@ -15,7 +15,7 @@ The last lease had run out by then, whatever happened before: a holder that died
 
 A client that did ask, had answers, and was not let in although all the rest was so for `TIMES` as long, has waited in
 vain, too. So it has after as long as a gap without a grant takes (`harness.checkers.starvation.least_gap_ms`) if there
-was an entry in the lock's state for which no client comes (`harness.history.dead_entries`): a lock may wait for another
+was an entry in the lock's state for which no client comes (`harness.history.entries`): a lock may wait for another
 client's turn, but no longer than a few leases for one that is gone, or whose user had cancelled the call. In the second
 case that client ran and had answers from the nodes all that time, no fault was in force on it, and what the call may
 leave had been there for its TTL before: it could have taken its entry out. Attempts that set the key and undo it take
@@ -32,7 +32,7 @@ The lock is to blame if this happened `LEAST_OVERSLEPT` times. A lock that keeps
 may have told it of another client's turn, so nothing is said of that one.
 
 So it is of a client that was blocked on a list (BLPOP, say) when a request pushed onto that list and deleted it at
-once: that wakes no client (`harness.history.lost_pushes`).
+once: that wakes no client (`harness.history.subscriptions`).
 
 How long a lock lets an acquire take does not matter. This costs time and no safety, so it breaks only `liveness`.
 """
@@ -56,15 +56,14 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
-from harness.history.dead_entries import Entry, dead_entries
+from harness.history.entries import Entry, dead_entries
 from harness.history.fault_windows import between, longest_windows
 from harness.history.free_times import free_times, names_of
 from harness.history.groups import Ints
 from harness.history.ledger import ENDINGS, Change, Ledger
 from harness.history.link_activity import BLOCKING, Activity, Links
-from harness.history.lost_pushes import BLOCKS, LostPushes
 from harness.history.recorded import Recorded
-from harness.history.subscriptions import LISTEN, OF_THE_NODE, Message, Subscriptions
+from harness.history.subscriptions import BLOCKS, LISTEN, OF_THE_NODE, LostPushes, Message, Subscriptions
 from harness.history.waits import Wait, all_waits, in_the_way
 from harness.verdict import Answer, Finding, shown
 

@@ -4,8 +4,7 @@ A queue may lose the entry of a client that waits: others take out who seems to 
 for a while is not. It must notice that, and come back. It waited for nothing if all of this was so, in one acquire that
 was not granted:
 
-- a request of another client had taken its entry out, and the acquire added none again (`harness.history.
-  removed_entries`);
+- a request of another client had taken its entry out, and the acquire added none again (`harness.history.entries`);
 - then it went on for as long as a gap without a grant takes (`harness.checkers.starvation.least_gap_ms`), the client
   ran, and the nodes answered `LEAST_ANSWERS` of its requests or more;
 - none of these named a key of the lock itself, which every acquire must ask for that is granted;
@@ -27,11 +26,11 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
+from harness.history.entries import removed_entries
 from harness.history.free_times import names_of
 from harness.history.key_owners import rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
-from harness.history.removed_entries import removed_entries
 from harness.verdict import Answer, Finding, shown
 
 LEAST: Final = 2

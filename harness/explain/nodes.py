@@ -22,10 +22,10 @@ from harness.explain.given_ttl import GivenTtl, given_ttl, too_short, was_over_a
 from harness.explain.node_events import NodeEvent
 from harness.explain.node_replies import Said, replies
 from harness.explain.requests import may_be_of
-from harness.history.drawn_values import drew_it_too
 from harness.history.fault_windows import FOREVER_NS, Window, windows
 from harness.history.ledger import Change
 from harness.history.node_line import CLOCK_SLACK_NS
+from harness.history.node_requests import drew_it_too
 from harness.history.recorded import Recorded
 
 How = Literal["deleted", "went down", "expired", "overwritten", "unknown", "short TTL", "nested release"]

@@ -1,4 +1,4 @@
-"""What a client sent to one node, and the connections that it made to it."""
+"""What a client sent to one node, the connections that it made to it, and the values that it drew."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.history import process_of
+
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
     from harness.history.groups import Ints
+    from harness.history.ledger import Change
+    from harness.history.recorded import Recorded
 
 
 ERROR_REPLY: Final = '{"error"'
@@ -73,3 +77,19 @@ class NodeRequests:
             for who, to, number, opened_ns in zip(*columns, strict=True)
             if (who, to) == (client, node) and from_ns < opened_ns <= to_ns
         }
+
+
+def drew_it_too(run: Recorded, change: Change) -> bool:
+    """Whether the client that changed another's key had named the key's value to that node in an earlier request, and
+    none of the node's answers to it had shown the value before: so it cannot have read what it then compared with."""
+    value, client, node = change["was"], change["client"], str(change["node"])
+    if not value or run.ledger is None or client is None or change["by"] != "client" or change["request"] < 0:
+        return False
+    asked = run.ledger.sent.between(process_of(str(client)), node, 0, int(change["from_client_ns"]))
+    earlier = [one for one in asked if one.from_client_ns < change["from_client_ns"]]
+    for one in earlier:
+        if value in one.arguments:
+            return True
+        if one.reply is not None and value in one.reply:
+            return False
+    return False

@@ -15,9 +15,9 @@ from fencepost.history import ClientEnd, Denied, FaultEvent, KeyEvent, Timeline
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
 from harness.history.fault_windows import GroupFacts
+from harness.history.heartbeats import Lags
 from harness.history.key_holdings import Watched
 from harness.history.open_ended import granted_open_ended
-from harness.history.wakeup_latency import Lags
 from harness.history.wrong_clocks import WrongClocks
 from workloads.kinds import find_workload
 

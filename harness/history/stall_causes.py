@@ -16,19 +16,23 @@ more. In this order:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
+from fencepost.history import process_of
 from fencepost.text import listed, printable
 from harness.history.failed_attempts import MOST, VainTries
 from harness.history.fault_windows import longest_windows, merged
-from harness.history.rejected_requests import rejected
+from harness.history.node_requests import ERROR_REPLY, NodeRequests
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
+
 
 Kind = Literal[
     "down",
@@ -177,3 +181,41 @@ def _absent_in_turn(absences: dict[str, _Times], since_ns: int, until_ns: int) -
 
 def _total_ns(windows: Sequence[tuple[int, int]]) -> int:
     return sum(until - since for since, until in windows)
+
+
+_OF_THE_REQUEST: Final = ("ERR", "NOSCRIPT", "WRONGTYPE")
+_OF_THE_NODE: Final = "ERR max number of clients"
+_NEARLY_ALL: Final = 0.8
+
+
+class Rejected(NamedTuple):
+    """`error`: its first word. `nodes`: which said it."""
+
+    error: str
+    nodes: tuple[str, ...]
+
+
+def rejected(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int) -> Rejected | None:
+    """The error that was the answer to nearly all of the clients' requests that named a key; None if none was. An error
+    may tell of the node, which is loading or has no memory left, or of the request: no node would carry it out."""
+    wire = run.wire()
+    if wire is None:
+        return None
+    sent, answered, by_error = NodeRequests(wire), 0, Counter[str]()
+    nodes: dict[str, set[str]] = {}
+    for client in dict.fromkeys(map(process_of, clients)):
+        for node in run.nodes:
+            for request in sent.between(client, node, since_ns, until_ns):
+                if not request.keys or request.reply is None:
+                    continue
+                answered += 1
+                if request.reply.startswith(ERROR_REPLY):
+                    said = str(msgspec.json.decode(request.reply)["error"])
+                    word = said.partition(" ")[0]
+                    if word in _OF_THE_REQUEST and not said.startswith(_OF_THE_NODE):
+                        by_error[word] += 1
+                        nodes.setdefault(word, set()).add(node)
+    error, times = max(by_error.items(), key=lambda item: item[1], default=("", 0))
+    if times <= _NEARLY_ALL * answered:
+        return None
+    return Rejected(error, tuple(sorted(nodes[error])))

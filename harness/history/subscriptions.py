@@ -1,4 +1,8 @@
-"""What clients had subscribed to on the nodes, how that ended, and the messages that reached them."""
+"""What clients had subscribed to on the nodes, how that ended, and the messages that reached them.
+
+A request that pushes onto a list and deletes it at once wakes no client that is blocked on it: the node serves such a
+client when the request is over, and the list is gone by then.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.key_owners import rows_of
+from harness.history.ledger import Ledger
+from harness.history.link_activity import Activity
 
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
+
 
 LISTEN: Final = ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE")
 _LEAVE: Final = ("UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "RESET", "QUIT")
@@ -116,3 +124,37 @@ def _closed(connections: pa.Table) -> dict[int, tuple[int, ...]]:
     names = ("client_closed_ns", "node_closed_ns", "proxy_closed_ns")
     times = (connections[name].fill_null(FOREVER_NS).to_pylist() for name in names)
     return dict(zip(connections["connection"].to_pylist(), zip(*times, strict=True), strict=True))
+
+
+PUSHES: Final = ("LPUSH", "RPUSH")
+BLOCKS: Final = ("BLPOP", "BRPOP", "BRPOPLPUSH", "BLMOVE", "BLMPOP")
+
+
+@dataclass(frozen=True)
+class LostPushes:
+    """By list, when it was deleted by the request that had pushed onto it, and in which row of the ledger."""
+
+    of_list: Mapping[str, list[tuple[int, int]]]
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Self:
+        rows = ledger.rows
+        found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        pushed: dict[str, int] = {}
+        own = rows[rows["key"].isin(rows["key"][rows["did"].isin(PUSHES)].unique()).to_numpy(bool)]
+        names = ("key", "what", "did", "request", "at_ns")
+        for row, (key, what, did, request, at_ns) in zip(own.index.tolist(), rows_of(own, *names), strict=True):
+            if did in PUSHES:
+                pushed[str(key)] = request
+            elif what == "deleted" and request >= 0 and pushed.get(str(key)) == request:
+                found[str(key)].append((at_ns, row))
+        return cls(found)
+
+    def missed(self, client: Activity, began_ns: int, until_ns: int) -> list[tuple[int, int]]:
+        """Such pushes onto what the client was blocked on in this silence: when, and the row."""
+        rows = client.requests
+        last = rows[((rows["from_client_ns"] >= 0) & (rows["from_client_ns"] <= began_ns)).to_numpy(bool)].tail(1)
+        if last.empty or last["command"].iloc[0] not in BLOCKS:
+            return []
+        pushes = (one for key in last["keys"].iloc[0] for one in self.of_list.get(str(key), ()))
+        return [one for one in pushes if began_ns < one[0] < until_ns]

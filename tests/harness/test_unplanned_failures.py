@@ -18,8 +18,8 @@ import pytest
 import fencepost
 from cluster.polling import becomes_true
 from fencepost.history import FaultEvent, Gap
-from harness.history.client_stalls import SLACK_NS
 from harness.history.fault_windows import longest_windows
+from harness.history.heartbeats import SLACK_NS
 from harness.store.append_log import read_lines
 from harness.store.run_folder import RunFolder
 from harness.store.tables import load_recorded

@@ -11,7 +11,7 @@ import pytest
 
 from fencepost.history import ClientEnd
 from harness.checkers.acquire_timeouts import SLACK_MS, Figures, _waited, check
-from harness.history.wakeup_latency import Lags
+from harness.history.heartbeats import Lags
 from harness.verdict import Answer
 from tests.golden import Golden
 from tests.judge.histories import History, ms

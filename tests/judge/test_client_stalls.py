@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from fencepost.history import STARVATION, Gap
 from harness.checkers.acquire_timeouts import check
-from harness.history.client_stalls import outside_stops
+from harness.history.heartbeats import outside_stops
 from tests.judge.histories import History, ms
 
 

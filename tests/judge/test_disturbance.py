@@ -15,7 +15,7 @@ from cluster.polling import becomes_true
 from fencepost.history import HARNESS, Beats, FaultEvent
 from harness.checkers import disturbance
 from harness.checkers.disturbance import Figures, Late, LateFault
-from harness.history.wakeup_latency import lags
+from harness.history.heartbeats import lags
 from harness.run.harness_heartbeat import ThreadWaits, pulse, stolen_ns
 from harness.store.append_log import read_lines
 from tests.golden import Golden

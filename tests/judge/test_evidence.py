@@ -11,7 +11,7 @@ import pytest
 from fencepost.history import HARNESS
 from harness.checkers.evidence import Figures, check
 from harness.checkers.judge import judge
-from harness.history.wakeup_latency import Lags
+from harness.history.heartbeats import Lags
 from tests.golden import Golden
 from tests.judge.histories import History, ms
 from workloads.hold import Hold

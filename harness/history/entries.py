@@ -1,13 +1,18 @@
-"""Entries that a client put into the lock's state, and for which no client would come any more: a place in a queue, a
-member of a set. The client was gone, or its user had cancelled the acquire that had put the entry there.
+"""Entries in the lock's state, a place in a queue or a member of a set, for which no client would come any more, and
+those which another client took out although theirs still waited.
 
-The witness does not read what such a key holds, so entries are followed by the commands that changed it. A command that
-adds, adds an entry of the client that sent it. One that removes what it names takes out the client's own entry of that
-name, or else all that the client has there; if it has none, or a script removes from what is no list, any may be gone.
-A pop takes the first or the last one of a list. After any other change, and while the node was not watched, nothing is
-known of the key. An entry is the dead client's if its request named it by a word that was in no request of another
-client, or of another life of its own, that added to the key; it is the cancelled call's if that word was in no request
-of another call. A key from which nothing was ever taken out holds no places: it may tell who was seen last.
+*Dead*: the client was gone, or its user had cancelled the acquire that had put the entry there. The witness does not
+read what such a key holds, so entries are followed by the commands that changed it. A command that adds, adds an entry
+of the client that sent it. One that removes what it names takes out the client's own entry of that name, or else all
+that the client has there; if it has none, or a script removes from what is no list, any may be gone. A pop takes the
+first or the last one of a list. After any other change, and while the node was not watched, nothing is known of the
+key. An entry is the dead client's if its request named it by a word that was in no request of another client, or of
+another life of its own, that added to the key; it is the cancelled call's if that word was in no request of another
+call. A key from which nothing was ever taken out holds no places: it may tell who was seen last.
+
+*Removed*: an entry is a client's if the request that added it, in an acquire, has a word that no other call used to
+add. It was taken out if a request of another client that removes names that word, and the acquire never added anything
+again.
 """
 
 from __future__ import annotations
@@ -24,8 +29,9 @@ from harness.history.ledger import ENDINGS
 from harness.history.members import ADD, REMOVE, words_of
 
 if TYPE_CHECKING:
-    from harness.history.ledger import Ledger
+    from harness.history.ledger import Change, Ledger
     from harness.history.recorded import Recorded
+
 
 _FIRST: Final = "LPUSH"
 _POP: Final = {"LPOP": 0, "RPOP": -1}
@@ -135,3 +141,34 @@ def _left(rows: Any, put: dict[int, Entry], removing: dict[int, set[str]]) -> It
             gone, there = there, []
         yield from (entry._replace(until_ns=at_ns) for entry in gone if entry.dead_ns < at_ns)
     yield from (entry for entry in there if entry.dead_ns < FOREVER_NS)
+
+
+class Removed(NamedTuple):
+    """`since_ns`: when the acquire began that had added the entry. `change`: the one that took it out."""
+
+    since_ns: int
+    change: Change
+
+
+def removed_entries(ledger: Ledger) -> dict[str, list[Removed]]:
+    """By client, or task of one."""
+    rows, found = ledger.rows, defaultdict[str, list[Removed]](list)
+    known = (rows["request"] >= 0) & rows["is_seen"]
+    adding = rows[(known & rows["did"].isin(ADD) & rows["is_in_call"] & (rows["f"] == "acquire")).to_numpy(bool)]
+    removing = rows[(known & rows["did"].isin(REMOVE) & rows["key"].isin(adding["key"].unique())).to_numpy(bool)]
+    calls: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
+    last_ns: dict[tuple[str, int], int] = {}
+    names = ("task", "invoke_ns", "at_ns")
+    for (task, since_ns, at_ns), words in zip(rows_of(adding, *names), words_of(ledger, adding), strict=True):
+        last_ns[task, since_ns] = at_ns
+        for word in words:
+            calls[word].add((task, since_ns))
+    processes = dict(rows_of(adding, "task", "client"))
+    for row, (client, at_ns), words in zip(
+        removing.index.tolist(), rows_of(removing, "client", "at_ns"), words_of(ledger, removing), strict=True
+    ):
+        own = {call for word in words if len(some := calls.get(word, set())) == 1 for call in some}
+        for task, since_ns in own:
+            if processes[task] != client and last_ns[task, since_ns] < at_ns:
+                found[task].append(Removed(since_ns, ledger.change(row)))
+    return found

@@ -1,23 +1,30 @@
-"""When clients did not run although no fault had stopped them, from the gaps in their heartbeats.
+"""What heartbeats tell: when clients did not run although no fault had stopped them, and how late processes were
+scheduled.
 
-A gap that a recorded pause explains is left out: it is the same pause. What is left of any other gap, without the time
-for which one thread of the client waited for a processor, counts as a pause if it is longer than a heartbeat may be
-late. It becomes an unplanned fault, so that no lock is blamed for it. The client of any other gap was kept waiting.
+*Gaps.* A gap that a recorded pause explains is left out: it is the same pause. What is left of any other gap, without
+the time for which one thread of the client waited for a processor, counts as a pause if it is longer than a heartbeat
+may be late. It becomes an unplanned fault, so that no lock is blamed for it. The client of any other gap was kept
+waiting.
 
 What such a pause is called is what is known of it. It was a stop only if the kernel said so. If the client's threads,
 one after the other, waited for a processor for most of the time by which the beat was late, it was CPU starvation. They
 may have waited at the same time, and the client may have been stopped as well: so it is a pause all the same.
+
+*Delay.* A client that a planned fault had stopped is not late: the time of such a fault is left out.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
-from fencepost.history import STARVATION, FaultEvent, Gap
+from fencepost.history import STARVATION, Beats, FaultEvent, Gap
 from harness.history.fault_windows import longest_windows, merged
 
 SLACK_NS: Final = 100_000_000
@@ -87,3 +94,68 @@ def _in_words(gap: Gap) -> tuple[str, str]:
 
 def _is_starvation(gap: Gap) -> bool:
     return gap.pid is None and 2 * gap.waited_ns >= gap.to_ns - gap.from_ns - _BEAT_NS
+
+
+@dataclass(frozen=True, slots=True)
+class Lags:
+    """Of one life of a process. `late_ms`: of each beat within the run that no fault held up. `waited_ns`: for how much
+    of `over_ns` the thread waited for a processor that waited longest, second by second; `stolen_ns`: for how much of
+    it the processors were given to others. Neither is more than `over_ns`. `waits`: a row for about each second: from,
+    until, and how long all threads waited in it, added up."""
+
+    process: str
+    late_ms: npt.NDArray[np.float64]
+    over_ns: int
+    waited_ns: int
+    stolen_ns: int
+    waits: npt.NDArray[np.int64]
+
+
+def lags(
+    lives: Iterable[tuple[str, int, Iterable[Beats]]], faults: Sequence[FaultEvent], start_ns: int, end_ns: int
+) -> Iterator[Lags]:
+    """Of each life, as far as it lies between start and end."""
+    stops = [
+        (client, began - SLACK_NS, done + SLACK_NS)
+        for event, began, done in longest_windows(event for event in faults if not event.unplanned)
+        for client in event.paused_clients
+    ]
+    for process, _, lines in lives:
+        own = [(began, done) for client, began, done in stops if client == process]
+        yield _lags_of(process, list(lines), own, start_ns, end_ns)
+
+
+def _lags_of(
+    process: str, lines: Sequence[Beats], stops: Sequence[tuple[int, int]], start_ns: int, end_ns: int
+) -> Lags:
+    late = []
+    within = [line for line in lines if start_ns <= line.from_ns and _until_ns(line) <= end_ns]
+    for line in lines:
+        after_ns = np.array(line.after_us, np.int64) * 1_000
+        at_ns = line.from_ns + np.cumsum(after_ns)
+        due_ns = at_ns - after_ns + line.every_us * 1_000
+        counts = (due_ns >= start_ns) & (at_ns <= end_ns)
+        for began, done in stops:
+            counts &= (at_ns < began) | (due_ns > done)
+        late.append(np.maximum(at_ns - due_ns, 0)[counts] / 1e6)
+    return Lags(
+        process=process,
+        late_ms=np.concatenate(late) if late else np.zeros(0),
+        over_ns=sum(map(_length_ns, within)),
+        waited_ns=sum(min(_longest_wait_ns(line), _length_ns(line)) for line in within),
+        stolen_ns=sum(min(line.stolen_ns, _length_ns(line)) for line in within),
+        waits=np.array([(line.from_ns, _until_ns(line), line.waited_ns) for line in lines], np.int64).reshape(-1, 3),
+    )
+
+
+def _until_ns(line: Beats) -> int:
+    return line.from_ns + _length_ns(line)
+
+
+def _length_ns(line: Beats) -> int:
+    return sum(line.after_us) * 1_000
+
+
+def _longest_wait_ns(line: Beats) -> int:
+    """Of an older record, which has the sum of all threads only: at most."""
+    return line.waited_ns if line.longest_wait_ns is None else line.longest_wait_ns
