@@ -6,11 +6,12 @@ A client that dies while it waits keeps the others out until the queue expires, 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from typing import Final
 
 from workloads.base import Lease, LockSettings, NodeAddress
-from workloads.connection import pack
+from workloads.connection import Reply, pack
 from workloads.locks.set_nx_px import SetNxPx
 
 _ENTER: Final = b"""\
@@ -23,6 +24,12 @@ if redis.call("lindex",KEYS[2],0) == ARGV[1] and redis.call("set",KEYS[1],ARGV[1
     return redis.status_reply("OK")
 end
 return false"""
+_LOOK: Final = b"""\
+if not redis.call("lpos",KEYS[1],ARGV[1]) then
+    redis.call("rpush",KEYS[1],ARGV[1])
+end
+redis.call("pexpire",KEYS[1],ARGV[2])
+return redis.call("lindex",KEYS[1],0)"""
 _QUEUE_KEPT_TTLS: Final = 10
 
 
@@ -52,6 +59,31 @@ class QueueLock(SetNxPx):
         if lease is None:
             self._ask(pack("LREM", _queue(key), 0, self._place.value))
         return lease
+
+
+class TurnLock(QueueLock):
+    """A client asks for the lock itself only when it is the first in the queue. One that is the first for a lease is
+    taken for gone, and taken out; it comes back when it looks again."""
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        super().__init__(nodes, settings)
+        self._seen: tuple[Reply, int] = None, 0
+        """Who is the first, and since when."""
+
+    def look_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        """Asks who is the first."""
+        return pack("EVAL", _LOOK, 1, _queue(key), value, _QUEUE_KEPT_TTLS * ttl_ms)
+
+    def try_once(self, key: str, ttl_ms: int) -> Lease | None:
+        value, now_ns = self.unique_value(), time.monotonic_ns()
+        (first,) = self._ask(self.look_request(key, value, ttl_ms))
+        if first == value.encode():
+            return super().try_once(key, ttl_ms)
+        if first != self._seen[0]:
+            self._seen = first, now_ns
+        elif isinstance(first, bytes) and now_ns - self._seen[1] > ttl_ms * 1_000_000:
+            self._ask(pack("LREM", _queue(key), 0, first))
+        return None
 
 
 def _queue(key: str) -> str:

@@ -25,6 +25,9 @@ TOLD: Any = {
     "late-grant",
     "lease-without-majority",
     "changed-another-clients-key",
+    "prolonged-another-clients-key",
+    "waits-without-entry",
+    "no-recovery",
 }
 
 

@@ -158,3 +158,53 @@ class TrustsItsMemory(ReentrantRedlock):
         if lease is not None:
             held[key] = lease, count + 1
         return lease
+
+
+TAKE_WHAT_ENDS_SOON = b"""\
+if redis.call("pttl",KEYS[1]) > ARGV[2] / 2 then return false end
+return redis.call("set",KEYS[1],ARGV[1],"px",ARGV[2])"""
+
+
+@mutant(
+    "takes what ends soon",
+    "a key is taken when it is gone, and not before",
+    conditions="briefly",
+    finding="overwritten-while-held",
+)
+class TakesWhatEndsSoon(Redlock):
+    """It takes a holder that uses the second half of its lease for one that is gone."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("EVAL", TAKE_WHAT_ENDS_SOON, 1, key, value, ttl_ms)
+
+
+@mutant(
+    "prolongs what it looks at",
+    "a look at the key changes nothing",
+    conditions="briefly",
+    finding="prolonged-another-clients-key",
+    cause="prolonged",
+    source="rogermadjos/node-mutex#2",
+)
+class ProlongsWhatItLooksAt(Redlock):
+    """It reads who has the lock by GETEX, which is meant for a cache: the key of a client that died lives on as long
+    as others look at it."""
+
+    def undo(self, key: str, value: str) -> None:
+        self._pool.ask(pack("GETEX", key, "PX", self._settings.ttl_ms))
+        super().undo(key, value)
+
+
+@mutant(
+    "sets it in any case",
+    "SET only if the key does not exist (NX)",
+    conditions="briefly",
+    finding="stale-write-accepted",
+    also={"overlap": "overwritten"},
+    source="tal-tech/fend#9",
+)
+class SetsItInAnyCase(Redlock):
+    """The holder works on, and writes after the client that has taken the lock from it."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("SET", key, value, "PX", ttl_ms)

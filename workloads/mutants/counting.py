@@ -118,3 +118,17 @@ class AMajorityLetsIn(CountedSemaphore):
 
     def quorum(self) -> int:
         return len(self._pool) // 2 + 1
+
+
+@mutant(
+    "one is enough",
+    "N/2 + 1 nodes must grant it",
+    conditions="briefly",
+    finding="lost-update",
+    also={"overlap": "too few nodes"},
+)
+class OneIsEnough(Redlock):
+    """Each client finds a node that no other has, and all of them write what they read together."""
+
+    def quorum(self) -> int:
+        return 1

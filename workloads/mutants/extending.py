@@ -220,3 +220,32 @@ class RenewsNothing(RenewingRedlock):
 
     def renewed(self, lease: Lease, ttl_ms: int) -> Lease | None:
         return None
+
+
+@mutant(
+    "acquires what it lost",
+    "an extension that is refused is no extension",
+    conditions="long work",
+    finding="lost-lease-extended",
+    source="swarthy/redis-semaphore#175",
+)
+class AcquiresWhatItLost(Redlock):
+    """When its lease is over it takes the lock anew, and does not tell its user that others may have been inside."""
+
+    def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
+        return super().extend(lease, ttl_ms) or self.acquire(lease.key, ttl_ms)
+
+
+@mutant(
+    "extends for nothing",
+    "PEXPIRE by nothing deletes the key",
+    conditions="long work",
+    finding="lease-without-majority",
+    cause="deleted by itself",
+    source="redis/redis-py#4279",
+)
+class ExtendsForNothing(Redlock):
+    """The nodes say that they prolonged the key, and it is gone."""
+
+    def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return super().extend_request(key, value, 0)

@@ -184,3 +184,38 @@ class DeniesWhatItHolds(Redlock):
     def release(self, lease: Lease) -> bool:
         held = self._pool.ask(pack("GET", lease.key))
         return held.count(lease.value) >= self.quorum() and super().release(lease)  # type: ignore[arg-type]  # as it is
+
+
+EXPIRE_SOON = b"""\
+if redis.call("get",KEYS[1]) == ARGV[1] then
+    return redis.call("expire",KEYS[1],1)
+else
+    return 0
+end"""
+
+
+@mutant(
+    "frees a second later",
+    "a released key is gone at once",
+    conditions="a key of its own",
+    finding="refused-without-rival",
+)
+class FreesASecondLater(Redlock):
+    """A release gives the key one millisecond to live, and EXPIRE counts in seconds."""
+
+    def release_request(self, key: str, value: str) -> bytes:
+        return pack("EVAL", EXPIRE_SOON, 1, key, value)
+
+
+@mutant(
+    "frees what refused it",
+    "an attempt that is refused deletes its own keys only",
+    conditions="busy",
+    finding="lease-lost-early",
+    source="libgit2/libgit2#246",
+)
+class FreesWhatRefusedIt(Redlock):
+    """The release compares values, and the cleaning up after a refusal does not: the holder loses its lease."""
+
+    def undo(self, key: str, value: str) -> None:
+        self._pool.ask(pack("DEL", key), patient=False)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 from workloads.base import Lease
 from workloads.locks.redlock import Redlock
+from workloads.locks.set_nx_px_token import SetNxPxToken
 from workloads.mutants.declared import mutant
 
 
@@ -74,3 +78,17 @@ class RoundsUpToSeconds(Redlock):
 
     def deadline_ns(self, requested_ns: int, answered_ns: int, ttl_ms: int) -> int:
         return super().deadline_ns(requested_ns, answered_ns, -(-ttl_ms // 1000) * 1000)
+
+
+@mutant(
+    "numbers by its clock",
+    "a token is larger than any that was granted before",
+    conditions="tokens",
+    finding="token-not-increasing",
+)
+class NumbersByItsClock(SetNxPxToken):
+    """Sections of the same second have the same token, and no late write can be told from the next holder's."""
+
+    def try_once(self, key: str, ttl_ms: int) -> Lease | None:
+        lease = super().try_once(key, ttl_ms)
+        return lease and replace(lease, token=int(time.time()))

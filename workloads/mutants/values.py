@@ -107,3 +107,17 @@ class OneValuePerProcess(TwoThreads):
 
 
 CONTROLS["two threads, busy"] = ("workloads.mutants:TwoThreads", CONDITIONS["busy"])
+
+
+@mutant(
+    "draws from a hundred",
+    "the value is unique among all requests",
+    conditions="briefly",
+    finding="shared-value",
+    source="php-lock/lock#9",
+)
+class DrawsFromAHundred(Redlock):
+    """Two clients now and then draw the same value, and one of them frees the other's lock."""
+
+    def unique_value(self) -> str:
+        return f"holder {self._settings.rng.randrange(100)}"

@@ -8,10 +8,11 @@ from typing import Final
 
 from workloads.base import Lease
 from workloads.blocking_locks import LooksAgainLater, SharesConnections, WakesByMessage, WakesByPush
-from workloads.connection import SILENT, ConnectionPool, Reply
+from workloads.connection import SILENT, ConnectionPool, Reply, pack
+from workloads.guarded_lock import GuardedLock
 from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
-from workloads.queue_lock import QueueLock
+from workloads.queue_lock import QueueLock, TurnLock
 
 
 @mutant(
@@ -146,3 +147,106 @@ class KeepsItsOwnMutex(Redlock):
             raise TimeoutError("a node did not answer the release")
         mutex.release()
         return replies
+
+
+_PUSH_AND_DELETE: Final = b"""\
+if redis.call("get",KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call("rpush",KEYS[2],"free")
+redis.call("del",KEYS[2])
+return redis.call("del",KEYS[1])"""
+
+
+@mutant(
+    "pushes and deletes",
+    "a token stays on the list until a client takes it",
+    conditions="woken by a push",
+    finding="waits-for-free-lock",
+    cause="not woken",
+)
+class PushesAndDeletes(SharesConnections):
+    """A node serves clients that wait for a list when the request is over, and then the list is gone."""
+
+    def release_request(self, key: str, value: str) -> bytes:
+        return pack("EVAL", _PUSH_AND_DELETE, 2, key, f"{key}:wake", value)
+
+
+_ENTER_IN_FRONT: Final = b"""\
+if not redis.call("lpos",KEYS[2],ARGV[1]) then
+    redis.call("lpush",KEYS[2],ARGV[1])
+end
+redis.call("pexpire",KEYS[2],ARGV[3])
+if redis.call("lindex",KEYS[2],0) == ARGV[1] and redis.call("set",KEYS[1],ARGV[1],"NX","PX",ARGV[2]) then
+    redis.call("lpop",KEYS[2])
+    return redis.status_reply("OK")
+end
+return false"""
+
+
+@mutant(
+    "queues in front",
+    "who comes last is served last",
+    conditions="queue",
+    finding="starved-client",
+)
+class QueuesInFront(QueueLock):
+    """As long as two clients ask again and again, the others wait."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("EVAL", _ENTER_IN_FRONT, 2, key, f"{key}:queue", value, ttl_ms, 10 * ttl_ms)
+
+
+_LOOK_ONLY: Final = b"""\
+redis.call("pexpire",KEYS[1],ARGV[1])
+return redis.call("lindex",KEYS[1],0)"""
+
+
+@mutant(
+    "enters only once",
+    "who has lost its place in the queue enters again",
+    conditions="turns",
+    finding="waits-without-entry",
+    cause="entry removed",
+    source="redisson/redisson#3004",
+)
+class EntersOnlyOnce(TurnLock):
+    """A client that the others took for gone waits for a turn that does not come."""
+
+    def look_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        entered, vars(self)["entered"] = vars(self).get("entered"), value
+        if entered != value:
+            return super().look_request(key, value, ttl_ms)
+        return pack("EVAL", _LOOK_ONLY, 1, f"{key}:queue", 10 * ttl_ms)
+
+
+@mutant(
+    "keeps its mutex when it fails",
+    "what a call takes within its process, it gives back whatever happens",
+    conditions="to the end",
+    finding="acquire-never-ended",
+)
+class KeepsItsMutexWhenItFails(Redlock):
+    """An error of an attempt leaves a mutex of the process locked: the next acquire waits for it forever."""
+
+    def try_once(self, key: str, ttl_ms: int) -> Lease | None:
+        mutex = _MUTEXES.setdefault(id(self), threading.Lock())
+        mutex.acquire()
+        lease = super().try_once(key, ttl_ms)
+        if self._pool.owing:
+            raise TimeoutError("a node did not answer the acquire")
+        mutex.release()
+        return lease
+
+
+@mutant(
+    "guards itself for good",
+    "a mutex of the lock's own has a time to live",
+    conditions="to the end",
+    finding="no-recovery",
+    cause="left mutex",
+    source="dv/redis-semaphore#23",
+)
+class GuardsItselfForGood(GuardedLock):
+    """A client that is killed in its call, or whose DEL is lost, leaves the mutex, and no client gets in any more."""
+
+    def mutex_request(self, key: str, ttl_ms: int) -> bytes:
+        return pack("SET", f"{key}:mutex", "taken", "NX")
