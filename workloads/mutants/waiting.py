@@ -161,7 +161,7 @@ return redis.call("del",KEYS[1])"""
     "a token stays on the list until a client takes it",
     conditions="woken by a push",
     finding="waits-for-free-lock",
-    cause="not woken",
+    cause="not notified",
 )
 class PushesAndDeletes(SharesConnections):
     """A node serves clients that wait for a list when the request is over, and then the list is gone."""
