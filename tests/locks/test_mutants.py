@@ -97,7 +97,7 @@ OVERRIDDEN = {
     "numbers by its clock": "try_once",
     "draws from a hundred": "unique_value",
     "pushes and deletes": "release_request",
-    "queues in front": "acquire_request",
+    "queues in front": "look_request",
     "enters only once": "look_request",
     "keeps its mutex when it fails": "try_once",
     "guards itself for good": "mutex_request",

@@ -9,6 +9,7 @@ import pytest
 
 from tests.locks.conftest import Server
 from workloads.base import Lease, LockSettings, NodeAddress
+from workloads.guarded_lock import GuardedLock
 from workloads.locks.control_wall_clock import LeaseByWallClock
 from workloads.locks.primary_replica import PrimaryReplica
 from workloads.locks.primary_replica_wait import PrimaryReplicaWait
@@ -21,7 +22,7 @@ from workloads.locks.set_nx_px_del import SetNxPxDel
 from workloads.locks.set_nx_px_token import SetNxPxToken
 from workloads.locks.setnx import SetNx
 from workloads.locks.setnx_expire import SetNxExpire
-from workloads.queue_lock import QueueLock
+from workloads.queue_lock import QueueLock, TurnLock
 
 TTL_MS = 60_000
 Open = Callable[[type[Redlock]], Redlock]
@@ -189,3 +190,21 @@ def test_a_queue_is_served_in_the_order_of_asking(opened: Open, servers: list[Se
     assert client.lrange("k:queue", 0, -1) == ["somebody who asked before"], "who gives up leaves the queue"
     client.lpop("k:queue")
     assert two.acquire("k", TTL_MS) is not None
+
+
+def test_who_is_first_and_does_not_come_loses_its_place(opened: Open, servers: list[Server]) -> None:
+    lock, client = opened(TurnLock), servers[0].client()
+    client.rpush("k:queue", "a client that has gone")
+    assert lock.acquire("k", TTL_MS) is None
+    assert client.lrange("k:queue", 0, -1) == ["a client that has gone"]
+    assert any(lock.acquire("k", 100) for _ in range(10_000))
+    assert client.lrange("k:queue", 0, -1) == []
+
+
+def test_a_call_gives_its_mutex_back_and_does_nothing_without_it(opened: Open, servers: list[Server]) -> None:
+    lock, client = opened(GuardedLock), servers[0].client()
+    assert lock.release(granted(lock.acquire("k", TTL_MS))) is True
+    assert client.exists("k:mutex") == 0
+    client.set("k:mutex", "taken")
+    assert lock.acquire("k", TTL_MS) is None
+    assert client.exists("k") == 0

@@ -125,7 +125,7 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
                 STANDARD: "standard:interval=40ttl",
                 UNAIMED: "standard:aim=no,interval=40ttl",
             },
-            "workloads.queue_lock:QueueLock",
+            "workloads.queue_lock:TurnLock",
         ),
         Conditions(
             "turns",

@@ -170,16 +170,12 @@ class PushesAndDeletes(SharesConnections):
         return pack("EVAL", _PUSH_AND_DELETE, 2, key, f"{key}:wake", value)
 
 
-_ENTER_IN_FRONT: Final = b"""\
-if not redis.call("lpos",KEYS[2],ARGV[1]) then
-    redis.call("lpush",KEYS[2],ARGV[1])
+_LOOK_IN_FRONT: Final = b"""\
+if not redis.call("lpos",KEYS[1],ARGV[1]) then
+    redis.call("lpush",KEYS[1],ARGV[1])
 end
-redis.call("pexpire",KEYS[2],ARGV[3])
-if redis.call("lindex",KEYS[2],0) == ARGV[1] and redis.call("set",KEYS[1],ARGV[1],"NX","PX",ARGV[2]) then
-    redis.call("lpop",KEYS[2])
-    return redis.status_reply("OK")
-end
-return false"""
+redis.call("pexpire",KEYS[1],ARGV[2])
+return redis.call("lindex",KEYS[1],0)"""
 
 
 @mutant(
@@ -188,11 +184,11 @@ return false"""
     conditions="queue",
     finding="starved-client",
 )
-class QueuesInFront(QueueLock):
+class QueuesInFront(TurnLock):
     """As long as two clients ask again and again, the others wait."""
 
-    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
-        return pack("EVAL", _ENTER_IN_FRONT, 2, key, f"{key}:queue", value, ttl_ms, 10 * ttl_ms)
+    def look_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("EVAL", _LOOK_IN_FRONT, 1, f"{key}:queue", value, 10 * ttl_ms)
 
 
 _LOOK_ONLY: Final = b"""\
