@@ -167,8 +167,9 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
         ),
         Conditions(
             "tokens",
-            "like busy, but the counter takes a write only with a token that is as large as any before",
-            {"fencing": "all", "duration": "20s"},
+            "like busy, but the counter takes a write only with a token as large as any before, and no node forgets "
+            "what it acknowledged",
+            {"fencing": "all", "persistence": "aof-always", "duration": "20s"},
             _BUSY,
             _NEMESES,
             "set-nx-px-token",
