@@ -41,6 +41,7 @@ from harness.history.link_activity import Activity
 from harness.history.lock_keys import lock_keys
 from harness.history.node_requests import ERROR_REPLY, NodeRequests, Request
 from harness.history.recorded import Recorded, named
+from harness.history.renewal_requests import renewal_requests
 from harness.verdict import Answer
 
 SHARE: Final = 0.9
@@ -50,13 +51,6 @@ SILENT: Final = 0.2
 LEAST_ANSWERS: Final = 2
 LEAST: Final = 2
 _GRANTS: Final = ("acquire", "reenter")
-_QUESTIONS: Final = (
-    *("GET", "MGET", "EXISTS", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "TYPE", "STRLEN"),
-    *("HGET", "HMGET", "HGETALL", "HEXISTS", "HLEN", "HKEYS", "SISMEMBER", "SMEMBERS", "SCARD"),
-    *("ZSCORE", "ZRANK", "ZRANGE", "ZCARD", "LRANGE", "LINDEX", "LPOS", "LLEN"),
-    *("EVAL_RO", "EVALSHA_RO", "FCALL_RO"),
-)
-"""Commands that change nothing."""
 _EXAMPLES: Final = 3
 
 
@@ -117,7 +111,7 @@ def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
             continue
         if sum(what == "expired" or at >= at_ns for what, at in ended.values()) < enough:
             continue
-        asked = _asked_to_renew(run, ledger.sent, row, keys)
+        asked = renewal_requests(run, ledger.sent, row, keys)
         if asked:
             since_ns = asked[-1].from_client_ns + round(SILENT * lease_ns)
             if not _gave_up(links.of(client), asked, row.start_ns + round(EARLY * lease_ns), since_ns, at_ns):
@@ -190,21 +184,6 @@ def _was_calm(run: Recorded, client: str, since_ns: int, at_ns: int) -> bool:
     if len(calm) < quorum(len(run.nodes)):
         return False
     return not run.wrong_clocks.nodes(since_ns, at_ns) and not run.wrong_clocks.mislead(client, since_ns, at_ns)
-
-
-def _asked_to_renew(run: Recorded, sent: NodeRequests, section: Any, keys: set[str]) -> list[Request]:
-    """The requests of the client to any node that may be renewals, until the section ended."""
-    held = run.ops[((run.ops["f"] == "held") & (run.ops["client"] == section.client)).to_numpy(bool)]
-    calls = list(rows_of(held, "invoke_ns", "complete_ns"))
-    asked = (
-        request
-        for node in run.nodes
-        for request in sent.between(process_of(str(section.client)), node, section.start_ns, section.end_ns)
-        if request.command.upper() not in _QUESTIONS
-        or not any(began <= request.from_client_ns <= done for began, done in calls)
-    )
-    found = (one for one in asked if not keys.isdisjoint((*one.keys, *one.arguments)))
-    return sorted(found, key=lambda one: one.from_client_ns)
 
 
 def _gave_up(client: Activity, asked: Sequence[Request], by_ns: int, since_ns: int, at_ns: int) -> bool:

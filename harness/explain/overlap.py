@@ -30,8 +30,10 @@ from harness.explain.words import (
     yes_to_another_request,
 )
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.lock_keys import lock_keys
 from harness.history.quorum_support import in_words
 from harness.history.recorded import Recorded
+from harness.history.renewal_requests import renewal_requests
 
 NOT_RECORDED = "The record does not show which nodes granted it, so this cannot be explained further."
 _UNKNOWN_START = "the lock does not report when its validity started to count"
@@ -89,7 +91,19 @@ def by_client(run: Recorded, earlier: Side, later: Side) -> str:
             texts.append(
                 f"{side.client} {what_kept(run, side)}; {lease} had expired {before} before {other.client} entered"
             )
-    return f"{'; and '.join(texts)}. The client outlived its lease; the lock did nothing wrong."
+    return f"{'; and '.join(texts)}. The client outlived its lease{_by_the_lock(run, late, meet_ns)}."
+
+
+def _by_the_lock(run: Recorded, late: Sequence[Side], meet_ns: int) -> str:
+    """What the lock had done for these leases. One that renews them by itself may have failed to."""
+    if run.config.renewal_ms is None:
+        return "; the lock did nothing wrong"
+    ledger = run.ledger
+    keys = set[str]() if ledger is None else lock_keys(run, ledger)
+    if ledger is None or not keys or not ledger.recorded.issuperset(run.nodes):
+        return ""
+    asked = any(one.from_client_ns < meet_ns for side in late for one in renewal_requests(run, ledger.sent, side, keys))
+    return "" if asked else ", and no request to renew it is on record"
 
 
 def undecided(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:

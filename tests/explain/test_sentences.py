@@ -181,6 +181,25 @@ def test_a_client_that_outlived_its_lease(story: Story, what: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("renewed_at", "ending"),
+    [
+        (None, "The client outlived its lease, and no request to renew it is on record."),
+        (60, "The client outlived its lease."),
+        (115, "The client outlived its lease."),
+        (125, "The client outlived its lease, and no request to renew it is on record."),
+    ],
+)
+def test_a_lock_that_was_to_renew_may_have_failed_to(renewed_at: float | None, ending: str) -> None:
+    """What was sent after the other client had entered was too late."""
+    story = Story(renewal_ms=30).watched().let_in("c1", 10, 150, "OK OK OK")
+    story.saw(10, "set", "n1 n2 n3", "c1").saw(109, "expired", "n1 n2 n3", "c1")
+    story.let_in("c2", 120, 130, "OK OK OK").saw(120, "set", "n1 n2 n3", "c2")
+    if renewed_at is not None:
+        story.asked("c1", "extend", renewed_at, "0 0 0")
+    assert story.told("overlap").sentence.endswith(ending)
+
+
+@pytest.mark.parametrize(
     ("story", "what"),
     [
         (
