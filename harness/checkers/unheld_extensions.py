@@ -140,7 +140,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         )
     return Told(
         f"An extension of {client} succeeded at +{at_ms:,.1f} ms, although {nodes} can still have had its value: the "
-        "lock counted replies of other nodes, or too few."
+        "lock took something else for a majority's consent."
     )
 
 
