@@ -76,7 +76,7 @@ def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> l
         "deleted": (
             DELETED,
             "undecided",
-            "deleted on a node while held, by another client or by a late request of the owner",
+            "deleted on a node while held, by another client or by the owner itself",
         ),
         "overwritten": (
             OVERWRITTEN,
