@@ -63,7 +63,8 @@ def how_sent(run: Recorded, change: Change) -> str:
     if not call:
         text = when if change["is_in_call"] else f"outside any call {when}"
     elif change["is_in_call"]:
-        text = f"in its {call} {when}"
+        # A lock that renews by itself goes on with that while it is asked.
+        text = f"{'during' if change['f'] == 'held' else 'in'} its {call} {when}"
     else:
         text = f"{lasting(sent_ns - ended_ns)} after its {call} had ended {when}"
     is_late = bool(call) and change["is_in_call"] and arrived_ns > ended_ns
