@@ -39,7 +39,7 @@ from harness.history.key_owners import places_of, rows_of
 from harness.history.ledger import ENDINGS, Ledger
 from harness.history.link_activity import Activity
 from harness.history.lock_keys import lock_keys
-from harness.history.node_requests import ERROR_REPLY, NodeRequests, Request
+from harness.history.node_requests import ERROR_REPLY, Request
 from harness.history.recorded import Recorded, named
 from harness.history.renewal_requests import renewal_requests
 from harness.verdict import Answer

@@ -188,7 +188,7 @@ class _Holders:
         """Until when a key without an expiry is surely kept: its value may say for how long it counts, and of several
         nodes, those that did not get the later extensions know only of the earlier ones."""
         deadline = self._deadline[section]
-        return deadline if self._is_one_node else min(deadline, setter["from_client_ns"] + self._ttl_ns)
+        return deadline if self._is_one_node else min(deadline, int(setter["from_client_ns"]) + self._ttl_ns)
 
     @staticmethod
     def _of(setter: dict[str, Any]) -> tuple[Any, ...]:

@@ -100,7 +100,7 @@ def _by_the_lock(run: Recorded, late: Sequence[Side], meet_ns: int) -> str:
         return "; the lock did nothing wrong"
     ledger = run.ledger
     keys = set[str]() if ledger is None else lock_keys(run, ledger)
-    if ledger is None or not keys or not ledger.recorded.issuperset(run.nodes):
+    if ledger is None or not keys or not ledger.wire.recorded.issuperset(run.nodes):
         return ""
     asked = any(one.from_client_ns < meet_ns for side in late for one in renewal_requests(run, ledger.sent, side, keys))
     return "" if asked else ", and no request to renew it is on record"

@@ -95,7 +95,7 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
 
 
 def _places(run: RunTables, holdings: pd.DataFrame, ledger: Ledger) -> pd.DataFrame:
-    """The holdings without keys that count the free places of a lock that lets several clients in: they are nobody's."""
+    """The holdings, but no keys in which a lock that lets several clients in counts its places: nobody owns them."""
     if run.is_exclusive:
         return holdings
     rows = ledger.rows
