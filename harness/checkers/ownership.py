@@ -40,7 +40,6 @@ from harness.history.key_owners import places_of, rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.lock_keys import keys_of_single_sections, lock_keys
 from harness.history.members import Member, taken_members, takes_the_key
-from harness.history.node_requests import drew_it_too
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
@@ -187,7 +186,7 @@ class _Holders:
     def _kept_until_ns(self, section: int, setter: dict[str, Any]) -> int:
         """Until when a key without an expiry is surely kept: its value may say for how long it counts, and of several
         nodes, those that did not get the later extensions know only of the earlier ones."""
-        deadline = self._deadline[section]
+        deadline: int = self._deadline[section]
         return deadline if self._is_one_node else min(deadline, int(setter["from_client_ns"]) + self._ttl_ns)
 
     @staticmethod
@@ -274,7 +273,8 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
         "prolonged": "prolonged the key of",
         "removed": "took out of a key the member of",
     }.get(str(example["how"]), "set another value over the key of")
-    change = None if run.ledger is None else change_told(run, run.ledger, example)
+    ledger = run.ledger
+    change = None if ledger is None else change_told(run, ledger, example)
     how = f": {how_sent(run, change)}" if change is not None and change["cause"] == "request" else ""
     why = (
         f"The member of {of} was still in it, and its lease had not ended."
@@ -282,7 +282,8 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
         else "The lock did not compare the value, or not in the same step."
     )
     cause: Cause = "deleted" if example["how"] == "removed" else example["how"]
-    if change is not None and example["how"] in ("deleted", "prolonged") and drew_it_too(run, change):
+    is_shared = ledger is not None and change is not None and ledger.sent.drew_it_too(change)
+    if is_shared and change is not None and example["how"] in ("deleted", "prolonged"):
         cause, why = "shared value", f"Both had drawn the same value, {printable(str(change['was']))}."
     return Told(
         f"{by} {did} {of} on {node}, by {when}{how}. {why}",

@@ -25,7 +25,6 @@ from harness.explain.requests import may_be_of
 from harness.history.fault_windows import FOREVER_NS, Window, windows
 from harness.history.ledger import Change
 from harness.history.node_line import CLOCK_SLACK_NS
-from harness.history.node_requests import drew_it_too
 from harness.history.recorded import Recorded
 
 How = Literal["deleted", "went down", "expired", "overwritten", "unknown", "short TTL", "nested release"]
@@ -311,7 +310,7 @@ def _who_drew_the_same(
     if value is None or ledger is None:
         return None
     if loss.how == "deleted" and change is not None and change["task"] not in (None, owner.client):
-        return change if drew_it_too(run, change) else None
+        return change if ledger.sent.drew_it_too(change) else None
     seen = evidence.set_of(again)
     if again.value != value or seen is None or seen.order is None:
         return None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,6 @@ from fencepost.history import process_of
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
     from harness.history.groups import Ints
-    from harness.history.ledger import Change
-    from harness.history.recorded import Recorded
-
 
 ERROR_REPLY: Final = '{"error"'
 """How the record of a reply begins that is an error."""
@@ -78,18 +75,18 @@ class NodeRequests:
             if (who, to) == (client, node) and from_ns < opened_ns <= to_ns
         }
 
-
-def drew_it_too(run: Recorded, change: Change) -> bool:
-    """Whether the client that changed another's key had named the key's value to that node in an earlier request, and
-    none of the node's answers to it had shown the value before: so it cannot have read what it then compared with."""
-    value, client, node = change["was"], change["client"], str(change["node"])
-    if not value or run.ledger is None or client is None or change["by"] != "client" or change["request"] < 0:
-        return False
-    asked = run.ledger.sent.between(process_of(str(client)), node, 0, int(change["from_client_ns"]))
-    earlier = [one for one in asked if one.from_client_ns < change["from_client_ns"]]
-    for one in earlier:
-        if value in one.arguments:
-            return True
-        if one.reply is not None and value in one.reply:
+    def drew_it_too(self, change: Mapping[str, Any]) -> bool:
+        """Whether the client whose request made this change of the ledger had named the key's value to that node in an
+        earlier request, and none of the node's answers to it had shown the value before: so it cannot have read what it
+        then compared with."""
+        value, client, node = change["was"], change["client"], str(change["node"])
+        if not value or client is None or change["by"] != "client" or change["request"] < 0:
             return False
-    return False
+        for one in self.between(process_of(str(client)), node, 0, int(change["from_client_ns"])):
+            if one.from_client_ns == change["from_client_ns"]:
+                continue
+            if value in one.arguments:
+                return True
+            if one.reply is not None and value in one.reply:
+                return False
+        return False
