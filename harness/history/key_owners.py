@@ -194,7 +194,9 @@ def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tupl
 
 def _kept_besides(keys: Set[str], freed: Set[str]) -> set[str]:
     """Those of a lock that lets several clients in that tell who waits, or who was seen last: of the keys whose names
-    differ by an identifier alone, hardly any is one that a release freed."""
+    differ by an identifier alone, hardly any is one that a release freed, although releases free others."""
+    if not freed:
+        return set()
     alike: defaultdict[str, set[str]] = defaultdict(set)
     for key in keys:
         alike[_IDENTIFIER.sub("*", key)].add(key)

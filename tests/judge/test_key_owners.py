@@ -278,4 +278,5 @@ def test_the_keys_that_tell_who_waits_are_no_places(freed_by: str, of: list[int]
         own(history, client, "waits", at=8, key=name)
         by, at = (other, 9.5) if freed_by == "acquire" else (client, 50.5)
         history.request(by, "n1", f"DEL {name}", at, at + 0.1).seen("n1", "deleted", at + 0.2, since=at, key=name)
+    history.request("c1", "n1", "ZREM k1:holders c1", 50.8, 50.9).seen("n1", "changed", 51, key="k1:holders", since=50)
     assert sections(history) == of
