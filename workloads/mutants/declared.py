@@ -129,7 +129,7 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
         ),
         Conditions(
             "turns",
-            "four clients that queue for one key on one node, and wait for up to five seconds",
+            "clients that queue for one key on one node, and wait for up to five seconds",
             {
                 "ttl": "300ms",
                 "wait": "5s",
@@ -137,6 +137,7 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
                 "nodes": "1",
                 "retry-delay": "20ms",
                 "habits": "none",
+                "hold": "uniform:20ms-400ms",
                 "duration": "30s",
             },
             _BUSY,
