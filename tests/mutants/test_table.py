@@ -187,12 +187,12 @@ def test_columns_can_be_chosen() -> None:
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_correct_locks_are_played_with_the_options_of_the_mutants(quick: bool) -> None:
-    """Among them the servers' persistence: the standard faults need none for a correct lock."""
+    """Among them the servers' persistence: the standard faults need none for a correct lock, only for its tokens."""
     cells = [cell for _, cell in mutants_grid(1, 1, "process", quick=quick).cells.values()]
     correct = [cell for cell in cells if cell.at["lock"] in CONTROLS]
     assert {cell.at["nemesis"] for cell in correct} >= {"standard"}
     mutants = [cell.options for cell in cells if cell.at["lock"] in MUTANTS]
-    assert all("persistence" not in cell.options for cell in correct)
+    assert all(("persistence" in cell.options) == ("fencing" in cell.options) for cell in correct)
     for cell in correct:
         assert any({**options, "lock": cell.options["lock"]} == cell.options for options in mutants)
 
