@@ -143,7 +143,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if side is None or len(granted) >= majority or not all(one.is_known for one in said.values()):
         did = None if side is None else _own_deletion(run, side, example)
         if did is None:
-            return Told(text, cause=of_loss(example["cause"]))
+            anew = None if side is None else _set_anew(run, side, example)
+            return Told(text if anew is None else f"{text} Then {anew}.", cause=of_loss(example["cause"]))
         return Told(f"{text} In the end {did}.", cause="deleted by itself")
     who = f"Only {listed(granted)}" if granted else "No node"
     late = [node for node, one in said.items() if one.has_earlier_yes]
@@ -168,6 +169,21 @@ def _own_deletion(run: Recorded, side: Side, example: Mapping[str, Any]) -> str 
         return None
     row = own.index.to_numpy(np.int64)[own["at_ns"].to_numpy(np.int64).argmax()]
     return who_did(run, run.ledger.change(int(row)), side.client, "deleted the key")
+
+
+def _set_anew(run: Recorded, side: Side, example: Mapping[str, Any]) -> str | None:
+    """The first request of the client itself, other than to acquire, that set its value once more while inside."""
+    if run.ledger is None:
+        return None
+    rows = run.ledger.rows
+    from_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6) - _ROUNDED_NS
+    own = rows[((rows["what"] == "set") & (rows["task"] == side.client) & (rows["section"] == side.section)).to_numpy()]
+    is_asked = own["is_in_call"] & own["f"].isin(["acquire", "reenter"])
+    is_own = own["value"].isin(own["value"][is_asked].dropna().tolist()) & ~is_asked
+    anew = own.index[(is_own & own["at_ns"].between(from_ns, side.end_ns)).to_numpy(bool)]
+    if not len(anew):
+        return None
+    return who_did(run, run.ledger.change(int(anew[0])), side.client, "set the key anew")
 
 
 UNFOUNDED: Final = FindingKind(

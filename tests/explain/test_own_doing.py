@@ -224,3 +224,21 @@ def test_a_key_set_while_the_witness_was_blind_overwrote_nothing(crash: bool, ca
     (finding,) = (finding for finding in judge(run).findings if finding.kind == "overlap")
     case = case_of(run, finding, finding.examples[0])
     assert tell(run, gather(run, spans_of(run, [case])), case).cause == cause
+
+
+@pytest.mark.parametrize(("by", "value", "is_told"), [("c1", "a", True), ("c1", "c", False), ("c2", "a", False)])
+def test_a_renewal_that_sets_the_key_anew_is_told(by: str, value: str, is_told: bool, golden: Golden) -> None:
+    """c1's key expires at 110, and is set again at 140; at 150 the lock says that it is held all the same."""
+    history = History(clients=3, ttl_ms=100, nodes=3, renewal_ms=50).section("c1", 10, 190, deadline=250, asked=8)
+    history.op("c1", "held", "ok", 1, 150, 151).sets("c1", "a")
+    for node in NODES:
+        history.watch(node)
+        history.request("c1", node, "SET k1 a NX PX 100", 9.2, 9.6).seen(node, "set", 9.8, "a", since=9, ttl=100)
+        history.seen(node, "expired", 110, "a", since=109)
+    asked(history, f"EVAL renew 1 k1 {value}", 140, by, "set", value=value, ttl=100)
+    run = history.recorded()
+    (finding,) = (finding for finding in judge(run).findings if finding.kind == "lease-without-majority")
+    case = case_of(run, finding, finding.examples[0])
+    text = tell(run, gather(run, spans_of(run, [case])), case).sentence
+    assert ("Then c1 itself set the key anew" in text) is is_told
+    golden(text)
