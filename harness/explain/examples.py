@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from harness.explain.replies import Span
+from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded
 from harness.verdict import Finding
 
@@ -93,37 +94,17 @@ def _side(run: Recorded, client: str, section: object) -> Side | None:
     rows = rows[(sections["client"].iloc[rows].astype(str) == client).to_numpy(np.bool_)]
     if not len(rows):
         return None
-    row = sections.iloc[int(rows[0])]
-    ops = ops_of(run, client, int(row.section))
+    names = [field.name for field in fields(Side) if field.name in sections]
+    ((*values,),) = rows_of(sections.iloc[rows[:1]], *names)
+    row: dict[str, Any] = {name: None if pd.isna(value) else value for name, value in zip(names, values, strict=True)}
+    ops = ops_of(run, client, row["section"])
     granted = ops[(ops["f"] == "acquire") & (ops["outcome"] == "ok")]
-    invoked_ns = int(granted["invoke_ns"].iloc[0]) if len(granted) else int(row.start_ns)
-    requested_ns = _whole(row.get("requested_ns"))
-    validity = row.get("validity_ms")
-    return Side(
-        client=client,
-        life=int(row.life),
-        section=int(row.section),
-        key=str(row.key),
-        asked_from_ns=invoked_ns if requested_ns is None else max(invoked_ns, min(requested_ns, int(row.start_ns))),
-        start_ns=int(row.start_ns),
-        end_ns=int(row.end_ns),
-        ended=str(row.ended),
-        deadline_min_ns=int(row.deadline_min_ns),
-        deadline_max_ns=int(row.deadline_max_ns),
-        validity_ms=None if validity is None or pd.isna(validity) else float(validity),
-        requested_ns=requested_ns,
-        extensions=int(row.get("extensions", 0)),
-        token=_whole(row.get("token")),
-        lapsed_from_ns=int(row.get("lapsed_from_ns", 0)),
-        lapsed_to_ns=int(row.get("lapsed_to_ns", 0)),
-    )
+    invoked_ns = int(granted["invoke_ns"].iloc[0]) if len(granted) else row["start_ns"]
+    requested_ns = row.get("requested_ns") or invoked_ns
+    return Side(**row, asked_from_ns=max(invoked_ns, min(requested_ns, row["start_ns"])))
 
 
 def ops_of(run: Recorded, client: str, section: int) -> pd.DataFrame:
     """The operations of one section."""
     ops = run.ops[(run.ops["section"] == section).to_numpy(np.bool_)]
     return ops[(ops["client"].astype(str) == client).to_numpy(np.bool_)]
-
-
-def _whole(value: Any) -> int | None:
-    return None if value is None or pd.isna(value) else int(value)
