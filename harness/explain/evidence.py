@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fencepost.history import KeyEvent, process_of, task_names
-from harness.explain.node_events import NodeEvent
 from harness.explain.replies import Asked, Span, asked_in, by_link, rows_of
 from harness.explain.wire_requests import WireRequest, WireRequests
-from harness.explain.witnessed import Causes, Witnessed, since_of
+from harness.explain.witnessed import Causes, NodeEvent, Witnessed, since_of
 from harness.history.key_holdings import Watched
 from harness.history.key_owners import rows_of as columns_of
 from harness.history.ledger import Change, Ledger
@@ -62,11 +61,6 @@ class Evidence:
                 break
             end = following
         return None if end is None else ledger.change(end)
-
-    def gone(self, granted: NodeEvent) -> list[NodeEvent]:
-        """The deletions and expiries of this key that the witness saw."""
-        events = self.seen.get((granted.key, granted.node), ())
-        return [event for event in events if event.what in ("deleted", "expired")]
 
     def end_of(self, granted: NodeEvent) -> NodeEvent | None:
         """What ended the value that was set: it was deleted, it expired, or another one was set over it. None if the

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
-from harness.explain.node_events import NodeEvent
+from harness.explain.witnessed import NodeEvent
 from harness.history.ledger import Change
 from harness.history.recorded import Recorded
 

@@ -9,12 +9,11 @@ from typing import Final
 from harness.explain.causes import Cause
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Case, Side
-from harness.explain.failover import by_failover
 from harness.explain.kinds import Told
 from harness.explain.let_in import late_release
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, too_few, undecided
-from harness.explain.sessions import by_session
+from harness.explain.server_changes import by_failover, by_session
 from harness.explain.words import at
 from harness.history.recorded import Recorded
 

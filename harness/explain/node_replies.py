@@ -9,9 +9,9 @@ from typing import Final, Literal
 from fencepost.quorum import quorum
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
-from harness.explain.node_events import NodeEvent
 from harness.explain.replies import Asked
 from harness.explain.wire_requests import WireRequest
+from harness.explain.witnessed import NodeEvent
 from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
 

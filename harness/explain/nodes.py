@@ -19,9 +19,9 @@ from harness.explain.causes import Cause, of_loss
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.given_ttl import GivenTtl, given_ttl, too_short, was_over_at_once
-from harness.explain.node_events import NodeEvent
 from harness.explain.node_replies import Said, replies
 from harness.explain.requests import may_be_of
+from harness.explain.witnessed import NodeEvent
 from harness.history.fault_windows import FOREVER_NS, Window, windows
 from harness.history.ledger import Change
 from harness.history.node_line import CLOCK_SLACK_NS
@@ -209,20 +209,6 @@ def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: 
             return Loss("expired" if event.what == "expired" else "deleted", granted, until_ns, by=event)
     if (down := _down_between(faults, granted.node, granted.after_ns, until_ns)) is not None:
         return Loss("went down", granted, until_ns, fault=down)
-    return _loss_before(following, run, evidence, granted, ended, gone)
-
-
-def _loss_before(
-    following: NodeEvent,
-    run: Recorded,
-    evidence: Evidence,
-    granted: NodeEvent,
-    ended: NodeEvent | None,
-    gone: Sequence[NodeEvent],
-) -> Loss:
-    """How the node lost the key of `granted` before it did what follows, if neither the end of the key (`ended`) nor a
-    fault says so. `gone`: what may have removed the key in between."""
-    events, until_ns = evidence.on(granted.node, granted.key), following.by_ns
     prolonged = [
         e.after_ns for e in events if e.what == "prolonged" and e.whose == granted.whose and e.by_ns < until_ns
     ]
@@ -231,20 +217,7 @@ def _loss_before(
     # An owner's release that may have come late: the key that it deleted is unknown, but nothing else can have deleted
     # it.
     late = next((e for e in gone if e.what == "deleted" and e.whose != granted.whose), None)
-    if late is not None:
-        return Loss("deleted", granted, until_ns, by=late)
-    if ended is not None:
-        return Loss("deleted", granted, until_ns, by=ended)
-    if not evidence.saw_all(granted.node, granted.key, granted.after_ns, until_ns):
-        return Loss("unknown", granted, until_ns)
-    # One of these must have been the loss, for the node granted the lock to both.
-    seen = [e for e in evidence.gone(granted) if e.may_follow(granted) and following.may_follow(e)]
-    if not seen:
-        return Loss("overwritten", granted, until_ns)
-    if all(e.what == "expired" for e in seen):
-        return Loss("expired", granted, until_ns, by=seen[-1])
-    by_somebody = next((e for e in seen if e.what == "deleted" and e.surely_follows(granted)), None)
-    return Loss("unknown" if by_somebody is None else "deleted", granted, until_ns, by=by_somebody)
+    return Loss("unknown" if late is None else "deleted", granted, until_ns, by=late)
 
 
 def _loss_on_record(evidence: Evidence, faults: Sequence[Window], granted: NodeEvent, again: NodeEvent) -> Loss | None:

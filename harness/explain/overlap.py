@@ -10,12 +10,12 @@ from fencepost.quorum import quorum
 from fencepost.text import listed, plural, printable
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
-from harness.explain.failover import by_failover
 from harness.explain.let_in import let_in
-from harness.explain.node_events import NodeEvent
 from harness.explain.node_replies import Said
 from harness.explain.nodes import Loss, NodePart, went_down
 from harness.explain.requests import client_of, who_did
+from harness.explain.server_changes import by_failover
+from harness.explain.witnessed import NodeEvent
 from harness.explain.words import (
     at,
     brought_down,

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.explain.node_events import What, what_was_done
 from harness.explain.wire_requests import WireRequest, WireRequests
+from harness.explain.witnessed import What, what_was_done
 from harness.history.calls import NO_CALL, Calls
 from harness.history.change_causes import WireRecord
 from harness.history.node_requests import ERROR_REPLY

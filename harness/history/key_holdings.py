@@ -35,7 +35,7 @@ from fencepost.history import KeyEvent
 from harness.history.fault_windows import FOREVER_NS
 
 
-class Window(NamedTuple):
+class InSight(NamedTuple):
     """A time during which everything that a node held is known, and which run of its server that was."""
 
     from_ns: int
@@ -48,9 +48,9 @@ class Watched:
     """What the witness recorded about the nodes' keys. `windows`: by node that it ever saw, in order."""
 
     holdings: pd.DataFrame
-    windows: Mapping[str, Sequence[Window]]
+    windows: Mapping[str, Sequence[InSight]]
 
-    def of(self, node: str) -> Sequence[Window]:
+    def of(self, node: str) -> Sequence[InSight]:
         return self.windows.get(node, ())
 
     def saw(self, node: str, from_ns: int, to_ns: int) -> bool:
@@ -110,7 +110,7 @@ class _NodeHoldings:
     blind_ns: int = 0
     since_ns: int | None = None
     """Since when it is watched."""
-    windows: list[Window] = field(default_factory=list)
+    windows: list[InSight] = field(default_factory=list)
     proven_ns: int = 0
     """The log has everything that happened on the node before this."""
     runs: dict[str | None, int] = field(default_factory=dict)
@@ -204,6 +204,6 @@ def _stop_watching(node: _NodeHoldings, at_ns: int) -> None:
         node.lost.append(holding)
     node.held.clear()
     if node.since_ns is not None:
-        node.windows.append(Window(node.since_ns, max(at_ns, node.since_ns), node.run))
+        node.windows.append(InSight(node.since_ns, max(at_ns, node.since_ns), node.run))
     node.since_ns, node.blind_ns, node.run = None, at_ns, -1
     node.runless.clear()

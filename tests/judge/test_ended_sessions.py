@@ -10,7 +10,7 @@ import pytest
 
 from harness.checkers.ended_sessions import check
 from harness.explain.examples import Side
-from harness.explain.sessions import by_session
+from harness.explain.server_changes import by_session
 from harness.history.recorded import Recorded
 from harness.history.run_tables import WireGaps
 from harness.store.tables import session_is_connection
