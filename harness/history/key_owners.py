@@ -95,11 +95,12 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
 
 
 def _places(run: RunTables, holdings: pd.DataFrame, ledger: Ledger) -> pd.DataFrame:
-    """The holdings, but no keys in which a lock that lets several clients in counts its places: nobody owns them."""
+    """The holdings, without the keys in which a lock that lets several clients in counts its places: no client's."""
     if run.is_exclusive:
         return holdings
     rows = ledger.rows
-    counted = rows["key"][rows["did"].isin(COUNTS)].unique()
+    count = (*COUNTS, "HINCRBY") if run.config.permits > 1 else COUNTS  # a reader's field of a hash is its own
+    counted = rows["key"][rows["did"].isin(count)].unique()
     return holdings[~holdings["key"].isin(counted)].reset_index(drop=True)
 
 
@@ -185,22 +186,26 @@ def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tupl
     freed_names = {name for key, name in names.items() if key in freed and key not in copies} | own_names.keys()
     copies |= {key for key, name in names.items() if key not in freed and name in freed_names and key not in own_names}
     if not run.is_exclusive:
-        copies = _kept_besides(names.keys(), freed)
+        copies = _kept_besides(run, ledger, {key: set(latest[key]) for key in names}) if freed else set()
     copies |= held.keys() - names.keys()
     names = {key: name for key, name in (names | own_names).items() if key not in copies}
     lock_key = holdings["key"].astype(str).map(names)
     return holdings.assign(lock_key=lock_key)[lock_key.notna().to_numpy(bool)].reset_index(drop=True), copies
 
 
-def _kept_besides(keys: Set[str], freed: Set[str]) -> set[str]:
+def _kept_besides(run: RunTables, ledger: Ledger, sections: Mapping[str, Set[int]]) -> set[str]:
     """Those of a lock that lets several clients in that tell who waits, or who was seen last: of the keys whose names
-    differ by an identifier alone, hardly any is one that a release freed, although releases free others."""
-    if not freed:
-        return set()
+    have an identifier, and are alike otherwise, hardly any is one that its own section's release freed. `sections`: by
+    key, the places of those that it was set for."""
+    rows, places = ledger.rows, places_of(run.sections)
+    releases = rows[((rows["f"] == "release") & rows["what"].isin(["deleted", "changed"])).to_numpy(bool)]
+    freed = {(str(key), places.get(tuple(of))) for key, *of in rows_of(releases, "key", "task", "life", "section")}
     alike: defaultdict[str, set[str]] = defaultdict(set)
-    for key in keys:
-        alike[_IDENTIFIER.sub("*", key)].add(key)
-    return {key for of in alike.values() if 2 * len(of & freed) < len(of) for key in of}
+    for key in sections:
+        if _IDENTIFIER.search(key):
+            alike[_IDENTIFIER.sub("*", key)].add(key)
+    own = {key for key, of in sections.items() if any((key, section) in freed for section in of)}
+    return {key for of in alike.values() if 2 * len(of & own) < len(of) for key in of}
 
 
 def _acquired(ledger: Ledger) -> set[str]:

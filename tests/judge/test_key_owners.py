@@ -262,21 +262,25 @@ def test_a_mark_beside_a_token_that_releases_put_back_is_not_the_lock(key: str) 
 SEMAPHORE = {"workload": "semaphore", "permits": 2}
 
 
-@pytest.mark.parametrize(("does", "what", "of"), [("DEL", "deleted", [0]), ("INCR", "changed", [])])
+@pytest.mark.parametrize(
+    ("does", "what", "of"),
+    [("DEL k1:free", "deleted", [0]), ("INCR k1:free", "changed", []), ("HINCRBY k1:free n 1", "changed", [])],
+)
 def test_what_counts_the_free_permits_is_nobodys(does: str, what: str, of: list[int]) -> None:
     history = own(inside(**SEMAPHORE), value="2", key="k1:free")
-    history.request("c1", "n1", f"{does} k1:free", 50.5, 50.6).seen("n1", what, 50.7, key="k1:free", since=50)
+    history.request("c1", "n1", does, 50.5, 50.6).seen("n1", what, 50.7, key="k1:free", since=50)
     assert sections(history) == of
 
 
-@pytest.mark.parametrize(("freed_by", "of"), [("acquire", []), ("release", [0, 1])])
+@pytest.mark.parametrize(
+    ("freed_by", "of"), [("another acquire", []), ("another release", []), ("its release", [0, 1])]
+)
 def test_the_keys_that_tell_who_waits_are_no_places(freed_by: str, of: list[int]) -> None:
-    """One key for each section, whose name ends with an identifier. The acquire of another client deletes it, or the
-    section's release."""
+    """One key for each section, whose name ends with an identifier."""
     history = inside(**SEMAPHORE).section("c2", 10, 50, asked=5)
     for client, other, name in (("c1", "c2", "k1:0f5124e643be874c"), ("c2", "c1", "k1:9b33174a5365c9b3")):
         own(history, client, "waits", at=8, key=name)
-        by, at = (other, 9.5) if freed_by == "acquire" else (client, 50.5)
+        by, at = (client if freed_by == "its release" else other), (9.5 if freed_by == "another acquire" else 50.5)
         history.request(by, "n1", f"DEL {name}", at, at + 0.1).seen("n1", "deleted", at + 0.2, since=at, key=name)
     history.request("c1", "n1", "ZREM k1:holders c1", 50.8, 50.9).seen("n1", "changed", 51, key="k1:holders", since=50)
     assert sections(history) == of
