@@ -240,5 +240,5 @@ def test_a_renewal_that_sets_the_key_anew_is_told(by: str, value: str, is_told: 
     (finding,) = (finding for finding in judge(run).findings if finding.kind == "lease-without-majority")
     case = case_of(run, finding, finding.examples[0])
     text = tell(run, gather(run, spans_of(run, [case])), case).sentence
-    assert ("Then c1 itself set the key anew" in text) is is_told
+    assert ("key anew" in text) is is_told
     golden(text)
