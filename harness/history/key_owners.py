@@ -186,14 +186,14 @@ def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tupl
     freed_names = {name for key, name in names.items() if key in freed and key not in copies} | own_names.keys()
     copies |= {key for key, name in names.items() if key not in freed and name in freed_names and key not in own_names}
     if not run.is_exclusive:
-        copies = _kept_besides(run, ledger, {key: set(latest[key]) for key in names}) if freed else set()
+        copies = _kept_besides(run, ledger, latest) if freed else set()
     copies |= held.keys() - names.keys()
     names = {key: name for key, name in (names | own_names).items() if key not in copies}
     lock_key = holdings["key"].astype(str).map(names)
     return holdings.assign(lock_key=lock_key)[lock_key.notna().to_numpy(bool)].reset_index(drop=True), copies
 
 
-def _kept_besides(run: RunTables, ledger: Ledger, sections: Mapping[str, Set[int]]) -> set[str]:
+def _kept_besides(run: RunTables, ledger: Ledger, sections: Mapping[str, Sequence[int]]) -> set[str]:
     """Those of a lock that lets several clients in that tell who waits, or who was seen last: of the keys whose names
     have an identifier, and are alike otherwise, hardly any is one that its own section's release freed. `sections`: by
     key, the places of those that it was set for."""
