@@ -21,6 +21,7 @@ from fencepost.quorum import quorum
 from fencepost.text import listed, milliseconds, of_sections, plural, printable
 from harness.explain.causes import Cause, of_loss
 from harness.explain.examples import Side
+from harness.explain.given_ttl import lived_ms, over_at_once
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.node_replies import replies
 from harness.explain.requests import may_be_of, who_did
@@ -141,34 +142,41 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     said = {} if side is None else replies(run, evidence, side)
     granted = [node for node, one in said.items() if one.heard]
     if side is None or len(granted) >= majority or not all(one.is_known for one in said.values()):
-        did = None if side is None else _own_deletion(run, side, example)
+        did = None if side is None else _own_doing(run, side, example)
         if did is None:
             anew = None if side is None else _set_anew(run, side, example)
             return Told(text if anew is None else f"{text} Then {anew}.", cause=of_loss(example["cause"]))
-        return Told(f"{text} In the end {did}.", cause="deleted by itself")
+        cause: Cause = "deleted by itself" if example["cause"] == "deleted" else "short TTL"
+        return Told(f"{text} In the end {did}.", cause=cause)
     who = f"Only {listed(granted)}" if granted else "No node"
     late = [node for node, one in said.items() if one.has_earlier_yes]
     tail = f" ({yes_to_another_request(side.client, late)})" if late else ""
-    cause: Cause = "not set" if late else "too few nodes"
+    cause = "not set" if late else "too few nodes"
     return Told(f"{text} {who} had granted it{tail}.", cause=cause)
 
 
-def _own_deletion(run: Recorded, side: Side, example: Mapping[str, Any]) -> str | None:
-    """The last request of the client itself that deleted its key, if most of the nodes where it was deleted lost it by
-    such a request."""
-    if run.ledger is None or example["cause"] != "deleted":
+def _own_doing(run: Recorded, side: Side, example: Mapping[str, Any]) -> str | None:
+    """The last request of the client itself that deleted its key, or gave it a TTL that was over at once, if most nodes
+    where it was deleted, or expired, lost it by such a request."""
+    ledger, how = run.ledger, example["cause"]
+    if ledger is None or how not in ("deleted", "expired"):
         return None
-    rows = run.ledger.rows
+    rows = ledger.rows
     until_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
-    gone = rows[((rows["what"] == "deleted") & (rows["owner"] >= 0) & (rows["at_ns"] <= until_ns + _ROUNDED_NS))]
+    gone = rows[((rows["what"] == how) & (rows["owner"] >= 0) & (rows["at_ns"] <= until_ns + _ROUNDED_NS))]
     setters = rows.iloc[gone["owner"].to_numpy(np.int64)]
     is_own = (setters["task"] == side.client) & (setters["section"] == side.section)
     last = gone[is_own.to_numpy(bool)].groupby("node", observed=True).tail(1)
-    own = last[[may_be_of(run.ledger.change(row), side.client) for row in last.index.tolist()]]
-    if 2 * len(own) <= len(last):
+    asked = last.index if how == "deleted" else last["owner"]
+    changes = [ledger.change(int(row)) for row in asked]
+    if how == "deleted":
+        own = [change for change in changes if may_be_of(change, side.client)]
+    else:
+        own = [one for one in changes if (lived_ms(ledger, one) or run.lease_ms) < run.lease_ms / 2]
+    if 2 * len(own) <= len(changes):
         return None
-    row = own.index.to_numpy(np.int64)[own["at_ns"].to_numpy(np.int64).argmax()]
-    return who_did(run, run.ledger.change(int(row)), side.client, "deleted the key")
+    latest = max(own, key=lambda change: int(change["at_ns"]))
+    return who_did(run, latest, side.client, "deleted the key" if how == "deleted" else over_at_once(run, latest))
 
 
 def _set_anew(run: Recorded, side: Side, example: Mapping[str, Any]) -> str | None:

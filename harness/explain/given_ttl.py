@@ -10,13 +10,14 @@ import numpy as np
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.witnessed import NodeEvent
-from harness.history.ledger import Change
+from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 
 _UNITS: Final = {"PX": 1, "EX": 1_000}
 _AT: Final = {"PSETEX": (1, 1), "SETEX": (1, 1_000), "PEXPIRE": (1, 1), "EXPIRE": (1, 1_000)}
 """The place of the time to live after the command, and its unit in milliseconds."""
 _GIVE: Final = ("EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "GETEX", "SET", "RESTORE")
+_SETS: Final = ("SET", "SETEX", "PSETEX")
 _ROUNDED_NS: Final = 1_000_000
 
 
@@ -82,3 +83,21 @@ def _last_given(evidence: Evidence, granted: NodeEvent, by_ns: int) -> Change | 
 def was_over_at_once(change: Change) -> bool:
     """Whether the key was deleted because it was given a time to live that was over already."""
     return change["what"] == "deleted" and change["did"] in _GIVE
+
+
+def lived_ms(ledger: Ledger, change: Change) -> float | None:
+    """For how long at most there was what a SET had put over a key, if it expired before it could be read; None if that
+    is not what happened to it."""
+    end = ledger.end_of_event(int(change["event"])) if change["what"] == "overwritten" else None
+    if end is None or change["value"] is not None or change["did"] not in _SETS:
+        return None
+    gone = ledger.change(end)
+    return (gone["at_ns"] - change["since_ns"]) / 1e6 if gone["what"] == "expired" else None
+
+
+def over_at_once(run: Recorded, change: Change) -> str:
+    """What the request did that gave the key a time to live which was over at once."""
+    lived = None if run.ledger is None else lived_ms(run.ledger, change)
+    if lived is None:
+        return "gave it a TTL that was over at once, which deleted it"
+    return f"set it anew with a TTL of at most {lived:,.0f} ms"

@@ -18,7 +18,7 @@ from fencepost.history import FaultEvent
 from harness.explain.causes import Cause, of_loss
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
-from harness.explain.given_ttl import GivenTtl, given_ttl, too_short, was_over_at_once
+from harness.explain.given_ttl import GivenTtl, given_ttl, lived_ms, too_short, was_over_at_once
 from harness.explain.node_replies import Said, replies
 from harness.explain.requests import may_be_of
 from harness.explain.witnessed import NodeEvent
@@ -130,7 +130,9 @@ def _more_exactly(
     (owner, granted), (_, again) = order
     change = loss.change
     if change is not None and change["what"] in ("deleted", "overwritten") and change["task"] == owner.client:
-        if was_over_at_once(change):
+        assert evidence.ledger is not None
+        lived = lived_ms(evidence.ledger, change)
+        if was_over_at_once(change) or (lived is not None and lived < run.lease_ms / 2):
             return replace(loss, how="short TTL")
         return replace(loss, how="nested release") if _is_nested(evidence, change) else loss
     if loss.how == "deleted":

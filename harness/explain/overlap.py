@@ -10,6 +10,7 @@ from fencepost.quorum import quorum
 from fencepost.text import listed, plural, printable
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
+from harness.explain.given_ttl import over_at_once
 from harness.explain.let_in import let_in
 from harness.explain.node_replies import Said
 from harness.explain.nodes import Loss, NodePart, went_down
@@ -30,6 +31,7 @@ from harness.explain.words import (
     yes_to_another_request,
 )
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.ledger import Change
 from harness.history.lock_keys import lock_keys
 from harness.history.quorum_support import in_words
 from harness.history.recorded import Recorded
@@ -203,7 +205,7 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
             return f"{had}; {_too_short(run, first.client, loss)}; so {them} {again}"
         case "short TTL":
             assert loss.change is not None
-            done = who_did(run, loss.change, first.client, "gave it a TTL that was over at once, which deleted it")
+            done = who_did(run, loss.change, first.client, over_at_once(run, loss.change))
             return f"{had}; {done}; so {them} {again}"
         case "nested release":
             return f"{had}; {_nested(run, first.client, loss)}; so {them} {again}"
@@ -216,8 +218,7 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
                 done = f"{listed(who)} set {values} over it; then {done}"
             return f"{had}; {done}{same}; so {them} {again}"
         case "overwritten" if run.ledger is not None and loss.change is not None:
-            done = who_did(run, loss.change, first.client, "set another value over it")
-            return f"{had}; {done}"
+            return f"{had}; {_set_over(run, loss.change, first.client)}"
         case _ if loss.is_shared:
             return f"{had}; {_deleted_by_value(loss)}; so {them} {again}"
         case "deleted":
@@ -233,6 +234,12 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
                 f"{had} at {at(run, loss.granted.by_ns)} and to another client by {at(run, loss.until_ns)}; the record "
                 "does not show what happened to the key"
             )
+
+
+def _set_over(run: Recorded, change: Change, owner: str) -> str:
+    """What a client itself set over its key and nobody could read may have been the same value."""
+    is_own = client_of(change) == owner and change["value"] is None
+    return who_did(run, change, owner, "set it anew" if is_own else "set another value over it")
 
 
 def _too_short(run: Recorded, client: str, loss: Loss) -> str:
@@ -267,7 +274,7 @@ def _nested(run: Recorded, client: str, loss: Loss) -> str:
     end = ledger.end_of_event(int(change["event"]))
     assert end is not None
     gone = who_did(run, ledger.change(end), client, "deleted that")
-    return f"{who_did(run, change, client, 'set another value over it')}; then {gone}"
+    return f"{_set_over(run, change, client)}; then {gone}"
 
 
 def _deleted_by_value(loss: Loss) -> str:

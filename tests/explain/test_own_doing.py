@@ -107,6 +107,15 @@ def test_a_ttl_that_is_as_long_as_the_lease_or_that_a_script_gave_is_not_called_
     assert told(gone(inside(words), "expired")).cause == "expired"
 
 
+@pytest.mark.parametrize(("is_over", "cause"), [(True, "short TTL"), (False, "overwritten")])
+def test_what_the_owner_set_anew_and_nobody_could_read(is_over: bool, cause: str, golden: Golden) -> None:
+    """It may have been the same value. It was over before that could be read, or the next client set over it."""
+    history = asked(inside(), "SET k1 a XX PX 1", 20, what="set", value=None)
+    one = told(gone(history, "expired", 30) if is_over else history)
+    assert one.cause == cause
+    golden(one.sentence)
+
+
 def test_nor_is_one_that_lasts_until_the_lease_that_the_lock_told() -> None:
     history = gone(inside("SET k1 a NX PX 150", deadline=110), "expired", at=44)
     assert told(history).cause == "expired"
