@@ -20,6 +20,7 @@ from harness.explain.nodes import parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, undecided
 from harness.explain.permits import below_zero, earlier_score, given_twice
 from harness.explain.requests import client_of, how_sent
+from harness.explain.taken_entry import entry_taken
 from harness.explain.words import at
 from harness.figures import Cell, CheckerFigures, Row, Tile, Tone
 from harness.history.capacity import Excess, count_crowding, open_with
@@ -170,6 +171,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         if pair is None and len(others) == 1:
             pair = (others[0], entered)
         if pair is None:
+            if taken := entry_taken(run, evidence.wire, others, entered):
+                return Told(f"{head} {taken}", cause="entry taken")
             text = f"{head} {_votes(evidence, [*others, entered], run)}"
             if (low := below_zero(run, entered)) is not None:
                 why = f"{client_of(low)} had lowered {printable(str(low['key']))} on {low['node']} to {low['value']}"

@@ -14,6 +14,7 @@ from harness.explain.let_in import late_release
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, too_few, undecided
 from harness.explain.server_changes import by_failover, by_session
+from harness.explain.taken_entry import entry_taken
 from harness.explain.words import at
 from harness.history.recorded import Recorded
 
@@ -37,6 +38,8 @@ def _cause(run: Recorded, evidence: Evidence, found: Sequence[NodePart], earlier
     if by_failover(run, found, earlier, later):
         return "failover"
     cause = cause_of(found, are_too_few=bool(too_few(run, found, earlier, later)))
+    if cause == "unknown" and entry_taken(run, evidence.wire, [earlier], later):
+        return "entry taken"
     if cause == "unknown" and evidence.wire is not None and late_release(run, evidence.wire, earlier, later):
         return "late release"
     return cause

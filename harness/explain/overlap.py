@@ -16,6 +16,7 @@ from harness.explain.node_replies import Said
 from harness.explain.nodes import Loss, NodePart, went_down
 from harness.explain.requests import client_of, who_did
 from harness.explain.server_changes import by_failover
+from harness.explain.taken_entry import entry_taken
 from harness.explain.witnessed import NodeEvent
 from harness.explain.words import (
     at,
@@ -48,6 +49,8 @@ def by_lock(run: Recorded, evidence: Evidence, parts: Sequence[NodePart], earlie
     granted_to_few = too_few(run, parts, earlier, later)
     told = losses(run, parts)
     if not granted_to_few and not told and evidence.wire is not None:
+        if taken := entry_taken(run, evidence.wire, [earlier], later):
+            return f"{taken} So {later.client} could enter."
         answered = let_in(run, evidence.wire, earlier, later)
         if answered:
             return answered

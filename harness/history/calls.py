@@ -89,6 +89,13 @@ class Calls:
             found, inside, number = np.where(is_its, call, found), inside | is_inside, number + is_its
         return np.where(number == 1, found, NO_CALL), inside
 
+    def granted(self, call: int) -> int:
+        """The acquire that was granted for the section of this call; `NO_CALL` if it is not on record."""
+        is_its = (self.client == self.client[call]) & (self.life == self.life[call])
+        is_its &= (self.section == self.section[call]) & (self.f == "acquire") & (self.outcome == "ok")
+        found = np.flatnonzero(is_its)
+        return int(found[0]) if call != NO_CALL and len(found) else NO_CALL
+
     def meant_by(self, names: Iterable[str]) -> dict[str, list[str]]:
         """By name of a key on the nodes, which of the lock's keys it may stand for."""
         keys = sorted(filter(None, dict.fromkeys(self.key.tolist())), key=len, reverse=True)

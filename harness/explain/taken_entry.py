@@ -1,0 +1,86 @@
+"""The entry of a client that was inside, which another call took out of the lock's state, so that the next one got in.
+
+A client keeps its entry while it is inside only in a key from which releases take their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fencepost.history import process_of
+from fencepost.text import printable
+from harness.explain.examples import Side
+from harness.explain.requests import client_of, how_sent, may_be_of
+from harness.explain.wire_requests import WireRequests
+from harness.history.fault_windows import FOREVER_NS
+from harness.history.ledger import Change, Ledger
+from harness.history.own_entries import TakenOut, taken_out
+from harness.history.recorded import Recorded
+
+
+class _Taken(NamedTuple):
+    change: Change
+    side: Side
+
+
+def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side], entered: Side) -> str:
+    """`c5 was inside when c1, which gave up, took its entry out of queue: in its acquire it sent EVAL to n1 at +9.0 ms;
+    the node answered 0 (LPOP).`; empty if no entry of those that were inside is known to have been taken out, of a key
+    that the client which entered changed as it acquired."""
+    ledger = run.ledger
+    if ledger is None or wire is None:
+        return ""
+    granted = {side: _granted_ns(wire, side) for side in inside}
+    found = [one for one in _all(run, ledger, inside, entered) if granted[one.side] <= one.change["to_node_ns"]]
+    if not found:
+        return ""
+    change, side = max(found, key=lambda one: int(one.change["to_node_ns"]))
+    gave_up = ", which gave up," if (change["f"], change["outcome"]) == ("acquire", "fail") else ""
+    return (
+        f"{side.client} was inside when {client_of(change)}{gave_up} took its entry out of "
+        f"{printable(str(change['key']))}: {how_sent(run, change)} ({printable(str(change['did']))})."
+    )
+
+
+def _all(run: Recorded, ledger: Ledger, inside: Sequence[Side], entered: Side) -> list[_Taken]:
+    rows = ledger.rows
+    is_its = (rows["task"] == entered.client) & (rows["section"] == entered.section)
+    is_its |= (rows["client"] == process_of(entered.client)) & (rows["from_client_ns"] >= entered.asked_from_ns)
+    places = rows[(is_its & (rows["from_client_ns"] <= entered.start_ns)).to_numpy(bool)][["node", "key"]]
+    found = []
+    for node, key in dict.fromkeys(places.astype(str).itertuples(index=False, name=None)):
+        gone = list(taken_out(run, ledger, node, key, FOREVER_NS))
+        if any(_leaves(ledger, one) for one in gone):
+            changes = ((ledger.change(one.row), one.entry.call) for one in gone)
+            found += [
+                _Taken(change, side)
+                for change, call in changes
+                for side in inside
+                if _is_of(ledger, call, side) and _is_anothers(change, side, entered)
+            ]
+    return found
+
+
+def _leaves(ledger: Ledger, one: TakenOut) -> bool:
+    """Whether a release took out what its own section's acquire had put there."""
+    change = ledger.change(one.row)
+    return change["f"] == "release" and ledger.calls.granted(int(change["call"])) == one.entry.call
+
+
+def _is_of(ledger: Ledger, call: int, side: Side) -> bool:
+    calls = ledger.calls
+    return (calls.client[call], calls.life[call], calls.section[call]) == (side.client, side.life, side.section)
+
+
+def _is_anothers(change: Change, side: Side, entered: Side) -> bool:
+    """Whether it is another call's request, and met a client that was certainly within its lease."""
+    arrived_ns, until_ns = int(change["to_node_ns"]), min(side.end_ns, side.deadline_min_ns, entered.start_ns)
+    is_own = (change["task"], change["section"]) == (side.client, side.section) or may_be_of(change, side.client)
+    return not is_own and arrived_ns < until_ns and change["from_node_ns"] < until_ns
+
+
+def _granted_ns(wire: WireRequests, side: Side) -> int:
+    """When the last answer to the client's acquire left a node: from then on it had the lock."""
+    asked = wire.of_client(process_of(side.client), side.asked_from_ns, side.start_ns)
+    return max((one.from_node_ns for one in asked if one.from_node_ns is not None), default=side.start_ns)

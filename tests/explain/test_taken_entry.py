@@ -1,0 +1,93 @@
+"""What is told when another call takes out the entry of a client that is inside, so that the next one gets in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.explain.kinds import Told
+from tests.explain.stories import Story
+from tests.golden import Golden
+
+
+class _Kept(Story):
+    """One node, which is watched. What a request does to a key is told beside its words."""
+
+    def does(self, client: str, words: str, at: float, event: Any, did: str, reply: str = "1") -> _Kept:
+        self.request(client, "n1", words, at, at + 0.4, reply=reply)
+        key = words.split()[3] if words.startswith("EVAL") else words.split()[1]
+        self.seen("n1", event, at + 0.3, since=at + 0.1, key=key)
+        self.key_events[-1].command = did
+        return self
+
+
+def queue(
+    *,
+    pop: str = "LPOP",
+    popped: float = 25,
+    by: str = "c3",
+    leaves: str = "EVAL pop 1 queue entry-of-c2",
+    enters: str = "queue",
+) -> Told:
+    """c1 is inside at the head of a queue, c2 and c3 wait behind it; c3 gives up and takes out the head."""
+    story = _Kept(clients=4, nodes=1, ttl_ms=200)
+    story.watched("n1")
+    story.does("c1", "EVAL turn 1 queue entry-of-c1", 9, "set", "RPUSH")
+    story.does("c2", f"EVAL turn 1 {enters} entry-of-c2", 12, "changed" if enters == "queue" else "set", "RPUSH", "0")
+    story.does("c3", "EVAL turn 1 queue entry-of-c3", 16, "changed", "RPUSH", "0")
+    story.does(by, f"EVAL pop 1 queue entry-of-{by}", popped, "changed", pop, "0")
+    story.request("c2", "n1", f"EVAL turn 1 {enters} entry-of-c2", 29, 29.4, reply="1", did=False)
+    story.does("c2", leaves, 50.2, "changed", "LPOP")
+    story.op("c3", "acquire", "fail", 1, 15, 27)
+    story.section("c1", 10, 60, asked=8, deadline=190).section("c2", 30, 50, asked=11, deadline=200)
+    return story.told("overlap")
+
+
+def test_a_waiter_that_gives_up_takes_out_the_head_of_the_queue(golden: Golden) -> None:
+    told = queue()
+    assert told.cause == "entry taken"
+    golden(told.sentence)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"pop": "LTRIM"},
+        {"popped": 9.2},
+        {"by": "c1"},
+        {"leaves": "EVAL pop 1 other entry-of-c2"},
+        {"enters": "another"},
+    ],
+    ids=str,
+)
+def test_no_entry_of_a_client_that_was_inside_is_known_to_be_taken_out(how: Any) -> None:
+    """What a command took out is not known; it was taken out before its call was
+    granted, or by the client itself; releases take nothing out of it; the one that entered never used it."""
+    assert queue(**how).cause == "unknown"
+
+
+def slots(*, sent: str = "ZREM slots slot-of-c1", by: str = "c1@2") -> Told:
+    """c1@1 and c2 have both permits; the refused acquire of another task takes out the slot of c1@1."""
+    story = _Kept(workload="semaphore", permits=2, clients=4, nodes=1, ttl_ms=200)
+    story.watched("n1")
+    story.does("c1", "EVAL take 1 slots slot-of-c1 value-of-c1-1", 9, "set", "ZADD")
+    story.does("c2", "EVAL take 1 slots slot-of-c2 value-of-c2-1", 12, "changed", "ZADD")
+    story.does(by.partition("@")[0], sent, 25, "changed", "ZREM")
+    story.does("c3", "EVAL take 1 slots slot-of-c3 value-of-c3-1", 29, "changed", "ZADD")
+    story.does("c3", "EVAL leave 1 slots slot-of-c3 value-of-c3-1", 50.2, "changed", "ZREM")
+    story.op(by, "acquire", "fail", 1, 20, 27)
+    story.section("c1@1", 10, 70, asked=8, deadline=190).section("c2", 13, 60, asked=11, deadline=190)
+    return story.section("c3", 30, 50, asked=28, deadline=200).told("over-capacity")
+
+
+@pytest.mark.parametrize("by", ["c1@2", "c4"])
+def test_a_refused_acquire_takes_out_the_slot_of_a_holder(by: str) -> None:
+    told = slots(by=by)
+    assert told.cause == "entry taken"
+    assert f"{by}, which gave up" in told.sentence
+
+
+def test_a_slot_that_is_not_named_is_not_told_of() -> None:
+    assert slots(sent="ZREM slots slot-of-c9").cause is None
+    assert slots(sent="EVAL free 1 slots slot-of-c9").cause is None
