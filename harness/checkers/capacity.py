@@ -18,7 +18,7 @@ from harness.explain.meeting import UNRECORDED
 from harness.explain.node_replies import replies
 from harness.explain.nodes import parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, undecided
-from harness.explain.permits import below_zero, earlier_score, given_twice
+from harness.explain.permits import below_zero, earlier_score, gave, given_unasked
 from harness.explain.requests import client_of, how_sent
 from harness.explain.taken_entry import entry_taken
 from harness.explain.words import at
@@ -173,19 +173,17 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         if pair is None:
             if taken := entry_taken(run, evidence.wire, others, entered):
                 return Told(f"{head} {taken}", cause="entry taken")
-            text = f"{head} {_votes(evidence, [*others, entered], run)}"
+            votes = _votes(evidence, [*others, entered], run)
+            text = head if votes.endswith(NOT_RECORDED) else f"{head} {votes}"
             if (low := below_zero(run, entered)) is not None:
                 why = f"{client_of(low)} had lowered {printable(str(low['key']))} on {low['node']} to {low['value']}"
                 return Told(f"{text} Before that, {why}: {how_sent(run, low)}.", cause="below zero")
             if (ranked := earlier_score(evidence, [*others, entered])) is not None:
                 return Told(f"{text} {ranked}", cause="ranked by clients")
-            if (twice := given_twice(run, entered)) is None:
-                return Told(text)
-            what = f"a permit that nothing had taken: {how_sent(run, twice)} ({printable(str(twice['did']))} of"
-            where = f"{printable(str(twice['key']))})"
-            return Told(
-                f"{text} Before that, {client_of(twice)} had given back {what} {where}.", cause="given back twice"
-            )
+            if (given := given_unasked(run, entered)) is None:
+                return Told(f"{head} {votes}")
+            why, cause = gave(run, given)
+            return Told(f"{text} Before that, {why}", cause=cause)
         found = parts(run, evidence, *pair)
         shared = f"{pair[0].client} and {pair[1].client} had the same slot ({printable(pair[0].key)}). "
         text = f"{head} {shared if pair[0].key != entered.key else ''}{by_lock(run, evidence, found, *pair)}"

@@ -1,9 +1,9 @@
 """How a semaphore let too many in: permits were given back although no client had them, by a release that lowers a
-count below zero or a permit that is put back twice; or clients ranked their members by times of their own, so that who
-comes later may be the first.
+count below zero, a permit that is put back twice, or an acquire that fills the stock while clients have what was in it;
+or clients ranked their members by times of their own, so that who comes later may be the first.
 
-What granted acquires do to a key, and what releases do, are opposites: a pop and a push, say. Where more was given back
-than is still taken by the clients inside, a request gave back what nothing had taken.
+What granted acquires do to a key, and what releases do, are opposites: a pop and a push, say. Where less is left taken
+than the clients inside took, a request gave what nothing had taken: the first one, for what it gave stays there.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ import numpy as np
 import pandas as pd
 
 from fencepost.text import printable
+from harness.explain.causes import Cause
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
+from harness.explain.requests import client_of, how_sent
 from harness.explain.wire_requests import WireRequest
 from harness.history.key_owners import places_of, rows_of
 from harness.history.ledger import ENDINGS, Change
 from harness.history.never_given_back import opposites
+from harness.history.own_entries import taken_out
 from harness.history.recorded import Recorded
 
 
@@ -44,38 +47,39 @@ def below_zero(run: Recorded, entered: Side) -> Change | None:
     return max(filter(None, low.values()), key=lambda change: int(change["at_ns"]), default=None)
 
 
-def given_twice(run: Recorded, entered: Side) -> Change | None:
-    """The last request before the section that gave back a permit which nothing had taken, of a key that the section's
-    acquire took from; None if there is none, or the key began anew since."""
+def given_unasked(run: Recorded, entered: Side) -> Change | None:
+    """The first request before the section after which more permits were there than the clients inside had left, of a
+    key that the section's acquire took from; None if there is none, or the key began anew since."""
     if run.ledger is None:
         return None
     rows = run.ledger.rows
     own = (rows["task"] == entered.client) & (rows["section"] == entered.section) & (rows["f"] == "acquire")
-    known = rows["key"].isin(rows["key"][own].unique()) & (rows["at_ns"] <= entered.start_ns)
+    done_ns = rows["from_node_ns"].where(rows["from_node_ns"] >= 0, rows["at_ns"])
+    known = rows["key"].isin(rows["key"][own].unique()) & (done_ns <= entered.start_ns)
     found = [
         row
-        for _, some in rows[known.to_numpy(bool)].groupby(["node", "key"], observed=True)
-        if (row := _given_twice(run, some)) is not None
+        for (_, key), some in rows[known.to_numpy(bool)].groupby(["node", "key"], observed=True)
+        if (pair := opposites(rows[(rows["key"] == key).to_numpy(bool)])) is not None
+        if (row := _given_unasked(run, some, pair)) is not None
     ]
-    return max(map(run.ledger.change, found), key=lambda change: int(change["at_ns"]), default=None)
+    return min(map(run.ledger.change, found), key=lambda change: int(change["at_ns"]), default=None)
 
 
-def _given_twice(run: Recorded, rows: pd.DataFrame) -> int | None:
-    """Of one key on one node. A release of a section that was not seen to take anything counts for nothing: its take
-    may have been out of sight."""
-    if (pair := opposites(rows)) is None:
-        return None
-    take = pair[0]
-    places = places_of(run.sections)
+def _given_unasked(run: Recorded, rows: pd.DataFrame, pair: tuple[str, str]) -> int | None:
+    """Of one key on one node. What an acquire puts in while no client that took something is inside is the stock. A
+    release of a section that was not seen to take anything counts for nothing: its take may have been out of sight. A
+    section that put back all that it took has what another one took for it, from when it began."""
+    take, places = pair[0], places_of(run.sections)
     start, end, deadline = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns", "deadline_min_ns"))
-    taken: Counter[int] = Counter()
-    out, last = 0, None
+    taken, left = Counter[int](), Counter[int]()
+    out, first = 0, None
     before: tuple[Any, ...] = ()
-    names = ("what", "did", "f", "at_ns", "request", "task", "life", "section")
-    for row, (what, did, f, at_ns, request, *of) in zip(rows.index.tolist(), rows_of(rows, *names), strict=True):
+    names = ("what", "did", "f", "at_ns", "to_node_ns", "request", "task", "life", "section")
+    columns = rows_of(rows, *names)
+    for row, (what, did, f, at_ns, sent_ns, request, *of) in zip(rows.index.tolist(), columns, strict=True):
         is_one, before = (request, did) == before and what == "deleted", (request, did)
         if did not in pair and what in ENDINGS:
-            taken, out, last = Counter(), 0, None
+            taken, left, out, first = Counter(), Counter(), 0, None
         if is_one or did not in pair:
             continue
         place = places.get(tuple(of))
@@ -83,11 +87,43 @@ def _given_twice(run: Recorded, rows: pd.DataFrame) -> int | None:
             out += 1
             if place is not None:
                 taken[place] += 1
+                left[place] += 1
         elif f != "release" or (place is not None and taken[place]):
-            out -= 1
-            others = [p for p in taken if p != place and start[p] <= at_ns < min(end[p], deadline[p])]
-            last = row if out < len(others) else last
-    return last
+            when_ns = sent_ns if sent_ns >= 0 else at_ns
+            others = [p for p in taken if p != place and when_ns < min(end[p], deadline[p])]
+            others = [p for p in others if left[p] or start[p] <= when_ns]
+            out = out - 1 if others else max(out - 1, 0)
+            first = row if first is None and out < len(others) else first
+            if place is not None and left[place]:
+                left[place] -= 1
+    return first
+
+
+def gave(run: Recorded, given: Change) -> tuple[str, Cause]:
+    """`c3 had given back a permit that nothing had taken: in its release it sent EVAL to n1 at +0.4 ms; the node
+    answered 1 (INCR of free).`, and the cause."""
+    is_release = given["f"] == "release"
+    cause: Cause
+    did, cause = ("given back", "given back twice") if is_release else ("put in", "put in by an acquire")
+    was = ", which was empty" if given["what"] == "set" else ""
+    where = f"({printable(str(given['did']))} of {printable(str(given['key']))}{was})"
+    told = f"{client_of(given)} had {did} a permit that nothing had taken: {how_sent(run, given)} {where}."
+    return told + _with_dead_entry(run, given), cause
+
+
+def _with_dead_entry(run: Recorded, given: Change) -> str:
+    """` In the same step it took out the entry of c2's acquire, which had ended without the lock.`; empty if it is not
+    known to have taken out any."""
+    ledger = run.ledger
+    assert ledger is not None
+    rows, calls, node = ledger.rows, ledger.calls, str(given["node"])
+    for key in rows["key"][(rows["request"] == given["request"]).to_numpy(bool)].astype(str).unique():
+        for one in taken_out(run, ledger, node, key, int(given["at_ns"])):
+            call, is_its = one.entry.call, ledger.change(one.row)["request"] == given["request"]
+            if is_its and calls.outcome[call] in ("fail", "info") and calls.complete_ns[call] < given["to_node_ns"]:
+                who = printable(str(calls.client[call]))
+                return f" In the same step it took out the entry of {who}'s acquire, which had ended without the lock."
+    return ""
 
 
 _RANKS = ("ZRANK", "ZREVRANK")

@@ -153,6 +153,74 @@ def test_a_permit_that_was_put_back_twice(gives: str, cause: str | None) -> None
     assert ("c5 had given back" in told.sentence) == (cause is not None)
 
 
+class _Stock(History):
+    """Two permits on one node, which is watched. What a request did is told beside its words."""
+
+    def __init__(self) -> None:
+        super().__init__(workload="semaphore", permits=2, nodes=1, clients=6, ttl_ms=200)
+        self.watch("n1")
+
+    def does(self, client: str, at: float, words: str, *changes: str) -> _Stock:
+        """`changes`: `set tokens RPUSH` each."""
+        self.request(client, "n1", words, at, at + 0.2, reply="1", did=False)
+        for what, key, command in (change.split() for change in changes):
+            self.seen("n1", what, at + 0.2, since=at, key=key)
+            self.by(self.key_events[-1], len(self.requests) - 1)
+            self.key_events[-1].command = command
+        return self
+
+    def told_last(self) -> Told:
+        """Of the last entry."""
+        run = self.recorded()
+        (finding,) = (found for found in judge(run).findings if found.kind == "over-capacity" and found.blame == "lock")
+        case = case_of(run, finding, max(finding.examples, key=lambda example: example["at_ms"]))
+        return tell(run, gather(run, spans_of(run, [case])), case)
+
+
+@pytest.mark.parametrize(("deadline", "cause"), [(190, "put in by an acquire"), (30, None)])
+def test_an_acquire_that_fills_what_was_merely_empty(deadline: float, cause: str | None, golden: Golden) -> None:
+    """c1 fills the list and takes a token, c2 takes the other one; c3 finds no list and fills it anew. It may if the
+    leases of c1 and c2 are over."""
+    stock = _Stock().does("c1", 9, "EVAL take 1 tokens c1", "set tokens RPUSH", "changed tokens RPUSH")
+    stock.does("c1", 9.4, "EVAL take 1 tokens c1", "changed tokens LPOP")
+    stock.does("c2", 14, "EVAL take 1 tokens c2", "changed tokens LPOP", "deleted tokens LPOP")
+    fills = ("set tokens RPUSH", "changed tokens RPUSH", "changed tokens LPOP")
+    stock.does("c3", 39, "EVAL take 1 tokens c3", *fills)
+    stock.does("c4", 49, "EVAL take 1 tokens c4", "changed tokens LPOP", "deleted tokens LPOP")
+    stock.does("c5", 54, "LPOP tokens", "changed tokens LPOP")
+    stock.section("c1", 10, 100, asked=8, deadline=deadline).section("c2", 15, 100, asked=13, deadline=deadline)
+    for client, at in (("c3", 40), ("c4", 50), ("c5", 55)):
+        stock.section(client, at, 90, asked=at - 2, deadline=190)
+    stock.does("c3", 90.2, "EVAL give 1 tokens c3", "set tokens RPUSH")
+    told = stock.told_last()
+    assert told.cause == cause
+    if cause:
+        golden(told.sentence)
+
+
+@pytest.mark.parametrize("twice", [True, False])
+def test_a_release_that_gives_back_for_a_call_that_had_ended(twice: bool, golden: Golden) -> None:
+    """c1's release finds the entry of c4's acquire, which was cancelled, and gives back two permits. c3's release gives
+    back what it took."""
+    stock = _Stock()
+    for client, at in (("c1", 9), ("c2", 14)):
+        stock.does(client, at, f"EVAL take 2 free queue {client}", f"{'set' if at == 9 else 'changed'} free DECR")
+    stock.does("c4", 21, "EVAL take 2 free queue waiter-of-c4", "set queue RPUSH")
+    given = ("changed queue LPOP", "deleted queue LPOP", *["changed free INCR"] * twice)
+    stock.does("c1", 30.2, "EVAL give 2 free queue c1", "changed free INCR", *given)
+    for client, at in (("c3", 34), ("c5", 36)):
+        stock.does(client, at, f"EVAL take 2 free queue {client}", "changed free DECR")
+    stock.does("c3", 40.2, "EVAL give 2 free queue c3", "changed free INCR")
+    stock.does("c6", 49, "EVAL take 2 free queue c6", "changed free DECR")
+    stock.op("c4", "acquire", "info", 1, 20, 25)
+    for client, start, end in (("c1", 10, 30), ("c2", 15, 90), ("c3", 35, 40), ("c5", 37, 90), ("c6", 50, 90)):
+        stock.section(client, start, end, asked=start - 2, deadline=190)
+    told = stock.told_last()
+    assert told.cause == ("given back twice" if twice else None)
+    if twice:
+        golden(told.sentence)
+
+
 def test_the_page_shows_all_sections_and_the_nodes_of_the_two_that_matter(golden: Golden) -> None:
     three = story().let_in("c1", 10, 50, "OK OK nil", name="k1#1").let_in("c2", 11, 55, "OK OK OK", name="k1#2")
     three.killed("n2", 12, 20).let_in("c3", 30, 60, "nil OK OK", name="k1#1")
