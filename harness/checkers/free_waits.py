@@ -24,7 +24,10 @@ it for that time.
 A client that had subscribed to a channel is not bound to whole seconds. If it then said and heard nothing for the
 lease, or a second if that is longer, and `SLACK_MS` more, the last lease that it saw had run out, and it did not look
 again. If the lock was free and all the rest was so for `SLACK_MS` of that time, it has waited in vain, and the lock is
-to blame if this happened `LEAST_OVERSLEPT` times: no timer wakes its clients.
+to blame if this happened `LEAST_OVERSLEPT` times: no timer wakes its clients. The same holds of a client that was
+blocked on a list if the key had expired, which pushes nothing, and if its own time limit would wake it more than a
+second after that, and after the time that whole seconds allow. Such a client need not have been silent for a second,
+if one of them was. All others that waited must have been blocked so, too: one that looks again may wake them.
 
 A client that was told of a release (a message that names the key reached it when the key was deleted) looks at once. If
 it said and heard nothing for half a lease, or half a second if that is longer, while all the rest was so, it slept on.
@@ -57,13 +60,13 @@ from harness.explain.requests import client_of, how_sent
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.entries import Entry, dead_entries
-from harness.history.fault_windows import between, longest_windows
+from harness.history.fault_windows import FOREVER_NS, between, longest_windows
 from harness.history.free_times import free_times, names_of
 from harness.history.groups import Ints
 from harness.history.ledger import ENDINGS, Change, Ledger
-from harness.history.link_activity import BLOCKING, Activity, Links
+from harness.history.link_activity import BLOCKING, BLOCKS, Activity, Links, time_limit_ns
 from harness.history.recorded import Recorded
-from harness.history.subscriptions import BLOCKS, LISTEN, OF_THE_NODE, LostPushes, Message, Subscriptions
+from harness.history.subscriptions import LISTEN, OF_THE_NODE, LostPushes, Message, Subscriptions
 from harness.history.waits import Wait, all_waits, in_the_way
 from harness.verdict import Answer, Finding, shown
 
@@ -135,6 +138,7 @@ def patience_ns(run: Recorded) -> int:
 def _vain(run: Recorded, ledger: Ledger) -> list[_Vain]:
     """The longest one of each wait."""
     patience, asleep_ns, links = patience_ns(run), _asleep_ns(run), ledger.links
+    lease_ns = round(run.lease_ms * 1e6) + SLACK_MS * 1_000_000
     every = list(all_waits(run, links, short_ns(run)))
     waits = [wait for wait in every if wait.until_ns - wait.since_ns >= patience]
     names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in every)}
@@ -145,23 +149,35 @@ def _vain(run: Recorded, ledger: Ledger) -> list[_Vain]:
         client, lasted_ns = links.of(wait.client), wait.until_ns - wait.since_ns
         least_ns = asleep_ns if lasted_ns >= asleep_ns else lasted_ns + 1
         asleep = list(silences(run, wait, client, wait.since_ns, wait.until_ns, least_ns, LISTEN))
+        blocked = [
+            slept
+            for slept in silences(run, wait, client, wait.since_ns, wait.until_ns, lease_ns, BLOCKS)
+            if client.blocked_until_ns(slept[0]) - slept[0] > patience
+        ]
         told: list[_Sleep] = [(*slept, None) for slept in releases.heard(run, wait, client)]
         told = told or list(_unwoken(run, wait, client, pushes))
-        if lasted_ns < patience and not asleep and not told:
+        if lasted_ns < patience and not asleep and not blocked and not told:
             continue
         calm = calm_times(run, wait, names[wait.key], waits)
         found = [one for since, until in calm for one in _in_vain(run, wait, links, since, until, dead[wait.key])]
         slept = [] if found else list(_overslept(run, wait, calm, asleep))
-        on = [] if found or slept or not told else calm_times(run, wait, names[wait.key], every)
+        on = [] if found or slept or not (told or blocked) else calm_times(run, wait, names[wait.key], every)
+        slept += [
+            one
+            for one in _overslept(run, wait, on, blocked)
+            if _are_blocked(links, last_freed(ledger, names[wait.key], one.since_ns), one, every)
+        ]
         slept_on = [
             one if row is None else one._replace(told_ns=0, push=ledger.change(row))
-            for since, until, row in told
+            for since, until, row in (() if slept else told)
             for one in _slept_on(run, wait, on, since, until)
         ]
         if some := found or slept or slept_on:
             longest = max(some, key=lambda one: one.length_ns)
             longest = longest._replace(freed=last_freed(ledger, names[wait.key], longest.since_ns))
             (vain if found else overslept if slept else ignored).append(longest)
+    if max((one.silent_ns for one in overslept), default=0) < asleep_ns:
+        overslept = []
     often = [some for some in (overslept, ignored) if len(some) >= LEAST_OVERSLEPT]
     return [*vain, *(one for some in often for one in some)]
 
@@ -230,6 +246,15 @@ def _overslept(
             since, until = max(since, began), min(until, done)
             if ran_ns(run, wait.client, since, until) >= SLACK_MS * 1_000_000:
                 yield _Vain(wait, since, until, silent_ns=done - began)
+
+
+def _are_blocked(links: Links, freed: Change | None, one: _Vain, waits: Sequence[Wait]) -> bool:
+    """Whether the key had expired, and each client that waited for it would wake up only a second later, or more."""
+    if freed is None or freed["what"] != "expired":
+        return False
+    rivals = (wait for wait in waits if wait.key == one.wait.key and wait.since_ns <= one.since_ns < wait.until_ns)
+    until_ns = (links.of(wait.client).blocked_until_ns(one.since_ns) for wait in rivals)
+    return min(until_ns) > int(freed["at_ns"]) + SECOND_NS
 
 
 def _slept_on(
@@ -377,7 +402,10 @@ def _listened(run: Recorded, ledger: Ledger, one: _Vain) -> dict[str, object]:
     if name.startswith(OF_THE_NODE):
         return {}
     was_named = name in sent.words(node, one.wait.since_ns, one.until_ns, BLOCKING)
-    return {"listened": request.command, "to": name, "on": node, "was_notified": was_named}
+    listened = {"listened": request.command, "to": name, "on": node, "was_notified": was_named}
+    limit_ns = time_limit_ns(request.command, request.arguments)
+    expired = one.freed is not None and one.freed["what"] == "expired"
+    return listened | ({"limit_ms": limit_ns / 1e6} if expired and limit_ns > patience_ns(run) else {})
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
@@ -397,6 +425,13 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if example.get("was_notified") is False:
         asked = " ".join(printable(str(example[name])) for name in ("listened", "to"))
         did, cause = f"sent and received nothing: it had sent {asked}, and no other request named that", "not notified"
+    if "limit_ms" in example:
+        asked, limit_ms = " ".join(printable(str(example[name])) for name in ("listened", "to")), example["limit_ms"]
+        limit = (
+            "without a time limit" if limit_ms * 1e6 >= FOREVER_NS else f"with a time limit of {milliseconds(limit_ms)}"
+        )
+        did = f"stayed blocked, and sent nothing: it had sent {asked} {limit}, and an expiry pushes nothing"
+        cause = "blocked too long"
     if "told_ms" in example:
         at_ms = float(example["told_ms"])
         did = f"sent and received nothing, although a message of the release had reached it at {at_ms:+,.1f} ms"

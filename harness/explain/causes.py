@@ -41,6 +41,7 @@ Cause = Literal[
     "deadline",
     "not woken",
     "not notified",
+    "blocked too long",
     "not let in",
     "subscription lost",
     "connections taken",
@@ -89,6 +90,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "deadline": "the validity had ended",
     "not woken": "a client slept while the lock was free",
     "not notified": "the lock was free and nothing notified the client that waited",
+    "blocked too long": "clients were blocked past the end of every lease, and an expiry wakes none",
     "not let in": "a client asked for a free lock and did not get it",
     "subscription lost": "a client lost its subscription and never subscribed again",
     "connections taken": "the client's own waiters held all of its connections",
@@ -112,8 +114,8 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
         "no expiry",
         "overlong",
     ),
-    *("not woken", "not notified", "not let in", "subscription lost", "dead entry", "cancelled entry"),
-    "entry removed",
+    *("not woken", "not notified", "blocked too long", "not let in", "subscription lost", "dead entry"),
+    *("cancelled entry", "entry removed"),
     *("rejected", "connections taken"),
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""

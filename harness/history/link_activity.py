@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -17,11 +18,24 @@ from harness.history.groups import Ints
 from harness.history.node_requests import ERROR_REPLY
 
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
+BLOCKS: Final = ("BLPOP", "BRPOP", "BRPOPLPUSH", "BLMOVE", "BLMPOP")
+"""On a list."""
 BLOCKING: Final = (
-    *("BLPOP", "BRPOP", "BRPOPLPUSH", "BLMOVE", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP", "XREAD", "XREADGROUP"),
+    *(*BLOCKS, "BZPOPMIN", "BZPOPMAX", "BZMPOP", "XREAD", "XREADGROUP"),
     *("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "WAIT", "WAITAOF"),
 )
 """Requests that a server may answer as late as it likes."""
+
+
+def time_limit_ns(command: str, arguments: Sequence[str]) -> int:
+    """For how long a client asked to be blocked on a list; 0 if the request is another one."""
+    if command not in BLOCKS or not arguments:
+        return 0
+    try:
+        seconds = float(arguments[0 if command == "BLMPOP" else -1])
+    except ValueError:
+        return 0
+    return round(seconds * 1e9) if 0 < seconds < FOREVER_NS / 1e9 else FOREVER_NS
 
 
 @dataclass(frozen=True)
@@ -53,16 +67,27 @@ class Activity:
         return int((within & ~errors).sum())
 
     @cached_property
-    def _commands(self) -> list[str]:
-        """In the order of `sent_ns`."""
+    def _rows(self) -> Ints:
+        """Of its requests, in the order of `sent_ns`."""
         times = self.requests["from_client_ns"].to_numpy(np.int64)
         order = np.argsort(times, kind="stable")
-        return list(self.requests["command"].to_numpy()[order[times[order] >= 0]])
+        return order[times[order] >= 0]
 
     def last_sent(self, since_ns: int, by_ns: int) -> str | None:
         """The command that it sent last in this time; None if it sent none."""
         place = int(np.searchsorted(self.sent_ns, by_ns, "right")) - 1
-        return self._commands[place] if place >= 0 and self.sent_ns[place] >= since_ns else None
+        is_one = place >= 0 and self.sent_ns[place] >= since_ns
+        return str(self.requests["command"].iloc[self._rows[place]]) if is_one else None
+
+    def blocked_until_ns(self, at_ns: int) -> int:
+        """Until when it was blocked on a list, by its own time limit, with what it had sent last; 0 if it was not."""
+        place = int(np.searchsorted(self.sent_ns, at_ns, "right")) - 1
+        if place < 0:
+            return 0
+        row = self.requests.iloc[self._rows[place]]
+        limit_ns = time_limit_ns(row["command"], row["arguments"])
+        is_answered = 0 <= row["to_client_ns"] <= at_ns
+        return 0 if is_answered or not limit_ns else int(row["from_client_ns"]) + limit_ns
 
     def keys(self, since_ns: int) -> set[str]:
         """The keys of the requests that it sent from then on, as the nodes call them."""
@@ -102,7 +127,7 @@ class Links:
         own = pc.and_(own, pc.not_equal(requests["node"], "resource"))
         rows = requests.filter(own)
         columns = {name: rows[name].fill_null(-1).to_numpy() for name in ("connection", *_TIMES)}
-        texts = {name: rows[name].to_pylist() for name in ("command", "keys")}
+        texts = {name: rows[name].to_pylist() for name in ("command", "keys", "arguments")}
         texts["reply"] = pd.Series(rows["reply"].to_pylist(), dtype="string")
         frame = pd.DataFrame({**columns, **texts})
         closed_ns = pc.min_element_wise(connections["client_closed_ns"], connections["proxy_closed_ns"])

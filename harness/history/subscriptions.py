@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import rows_of
 from harness.history.ledger import Ledger
-from harness.history.link_activity import Activity
+from harness.history.link_activity import BLOCKS, Activity
 
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
@@ -127,7 +127,6 @@ def _closed(connections: pa.Table) -> dict[int, tuple[int, ...]]:
 
 
 PUSHES: Final = ("LPUSH", "RPUSH")
-BLOCKS: Final = ("BLPOP", "BRPOP", "BRPOPLPUSH", "BLMOVE", "BLMPOP")
 
 
 @dataclass(frozen=True)

@@ -355,6 +355,96 @@ def test_what_the_node_tells_itself_no_request_names(words: str) -> None:
     assert (cause, "listened" in example) == ("not woken", False)
 
 
+def blocked(
+    limit: str = "9",
+    *,
+    clients: int = 3,
+    woken: float = 1500,
+    expired: float = 411,
+    ttl_ms: int = 400,
+    others: float = 60,
+) -> History:
+    """c1 never gives its key back. c2 is blocked on a list from 60 on, `others` later, until c9 gives the lock back."""
+    history = History(ttl_ms=ttl_ms, nodes=1, clients=9).watch("n1").op("c1", "acquire", "info", 1, 8, 12)
+    history.request("c1", "n1", "SET k1 a NX PX 400", 10, 11).seen("n1", "set", 11, "a", ttl=400)
+    history.seen("n1", "expired", expired)
+    for number in range(2, 2 + clients):
+        of = f"c{number}"
+        history.op(of, "acquire", "fail", 1, 50, woken + 4)
+        history.request(of, "n1", f"SET k1 {of} NX PX 400", 51, 52, reply="null", did=False)
+        since = 60 if number == 2 else others
+        history.request(of, "n1", f"BLPOP k1:wake {limit}", since, woken, did=False)
+        history.request(of, "n1", f"SET k1 {of} NX PX 400", woken + 2, woken + 3, reply="null", did=False)
+    history.section("c9", woken - 45, woken - 5, asked=woken - 50)
+    history.request("c9", "n1", "SET k1 z NX PX 400", woken - 49, woken - 48).seen("n1", "set", woken - 48, "z")
+    history.request("c9", "n1", "DEL k1", woken - 3, woken - 2).seen("n1", "deleted", woken - 2)
+    history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(90_000), ms(95_000), ms(99_000)
+    return history
+
+
+@pytest.mark.parametrize("limit", ["9", "0", "2.1"])
+def test_clients_that_are_blocked_past_every_lease_are_not_woken_by_an_expiry(limit: str, golden: Golden) -> None:
+    history = blocked(limit)
+    finding = only(history)
+    assert (finding.kind, finding.blame, finding.count) == ("waits-for-free-lock", "lock", 3)
+    example = finding.examples[0]
+    assert (example["at_ms"], example["for_ms"], example["freed"]) == (411, pytest.approx(1041), "expired")
+    (told,) = explain(history.recorded(), Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == "blocked too long"
+    if limit == "9":
+        golden(told.explanations[0].sentence)
+
+
+def test_one_that_sleeps_for_a_second_shows_that_no_timer_wakes_the_others() -> None:
+    assert longest(blocked(woken=1310, others=400)) == pytest.approx(1310 - 48 - 411)
+    assert longest(blocked(woken=1309)) is None
+    assert longest(blocked(woken=1310, others=700, expired=800)) is None
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"limit": "2"},
+        {"limit": "1"},
+        {"limit": "soon"},
+        {"clients": 2},
+        {"expired": 1203},
+        {"woken": 1250},
+        {"ttl_ms": 1300},
+    ],
+    ids=str,
+)
+def test_a_client_may_be_blocked_if(how: Any) -> None:
+    """Its time limit is a lease in whole seconds and one more, or less, or unknown; it happened twice; the key was free
+    for a moment; the client looks again within a second, or within the lease."""
+    assert longest(blocked(**how)) is None
+
+
+def test_another_one_that_looks_again_may_wake_those_that_are_blocked() -> None:
+    history = blocked().op("c5", "acquire", "fail", 1, 50, 1504)
+    assert longest(history) is None
+    history.request("c5", "n1", "BLPOP k1:wake 1", 60, 1061, reply="null", did=False)
+    assert longest(history) is None
+    history.requests.pop()
+    assert longest(history.request("c5", "n1", "BLPOP k1:wake 9", 60, 1500, did=False)) == pytest.approx(1041)
+
+
+def test_a_release_that_wakes_no_client_is_no_expiry() -> None:
+    history = blocked()
+    (expiry,) = [event for event in history.key_events if event.event == "expired"]
+    expiry.event = "deleted"
+    assert longest(history) is None
+
+
+@pytest.mark.parametrize(
+    "hit",
+    [{"nodes": ("n1",)}, {"cut_links": (("c2", "n1"),)}, {"paused_clients": ("c3",)}],
+    ids=str,
+)
+def test_not_if_a_fault_may_have_woken_one_that_is_blocked_or_kept_it(hit: Any) -> None:
+    assert longest(blocked().fault("f", 400, 1500, **hit)) is None
+
+
 C3, C4 = "of-client-3", "of-client-4"
 WAITS = (60, "c3", f"RPUSH k1:queue {C3}")
 """The place in the queue of a client that dies at 90."""
