@@ -1,22 +1,29 @@
-"""Did a client wait for a turn that could not come, because another client had taken its entry out of the queue?
+"""Did a client wait for a turn that could not come, because its entry was gone from the queue?
 
 A queue may lose the entry of a client that waits: others take out who seems to be gone, and a client that stood still
 for a while is not. It must notice that, and come back. It waited for nothing if all of this was so, in one acquire that
 was not granted:
 
-- a request of another client had taken its entry out, and the acquire added none again (`harness.history.entries`);
+- a request of another client had taken its entry out (`harness.history.entries`), or the entry was gone with its key
+  (`harness.history.lost_entries`), and the acquire added none again;
 - then it went on for as long as a gap without a grant takes (`harness.checkers.starvation.least_gap_ms`), the client
   ran, and the nodes answered `LEAST_ANSWERS` of its requests or more;
-- none of these named a key of the lock itself, which every acquire must ask for that is granted;
-- `OVERTAKEN` acquires of other clients, or more, that had begun later were granted meanwhile.
+- none of these named a key of the lock itself, which every acquire must ask for that is granted, and `OVERTAKEN`
+  acquires of other clients, or more, that had begun later were granted meanwhile;
+- or `FEW` or more were, and each acquire of the run that was granted had added an entry of its own to the same key, as
+  far as its node was watched; there are `GRANTS` or more of these.
 
-`LEAST` such acquires are found. This costs time and no safety.
+If the entry was gone with its key, the nodes answered as many of its requests after that gap as before: a client that
+could not ask cannot notice. `LEAST` such acquires are found. This costs time and no safety.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
 
 from fencepost.history import process_of
 from fencepost.text import milliseconds, plural, printable
@@ -30,15 +37,19 @@ from harness.history.entries import removed_entries
 from harness.history.free_times import names_of
 from harness.history.key_owners import rows_of
 from harness.history.ledger import Change, Ledger
+from harness.history.lost_entries import LOST, lost_entries
+from harness.history.members import ADD, RENEW
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding, shown
 
 LEAST: Final = 2
 OVERTAKEN: Final = 5
+FEW: Final = 3
+GRANTS: Final = 20
 
 
 class Figures(KeyFigures, frozen=True):
-    """`waits`: acquires that went on when another client had taken their entry out. `longest_ms`: from then on; None
+    """`waits`: acquires that went on when their entry was gone. `longest_ms`: from then on; None
     without any."""
 
     waits: int
@@ -52,8 +63,8 @@ class Figures(KeyFigures, frozen=True):
 
 
 class _Waited(NamedTuple):
-    """`change`: the one that took the entry out. `until_ns`: when the acquire ended. `overtaken`: how many
-    acquires that began later were granted first."""
+    """`change`: the one that took the entry out, or ended its key. `until_ns`: when the acquire ended. `overtaken`: how
+    many acquires that began later were granted first."""
 
     client: str
     key: str
@@ -74,17 +85,17 @@ class _Waited(NamedTuple):
 def check(run: Recorded) -> Answer:
     """No figures where the nodes were not watched, or what went over the links is not on record."""
     ledger = run.whole_ledger
-    if ledger is None or not run.is_exclusive:
+    if ledger is None or run.had_no_access:
         return Answer()
     waited = sorted(_waited(run, ledger), key=lambda one: one.since_ns)
     waited = waited if len(waited) >= LEAST else []
     longest = max(waited, key=lambda one: one.length_ns, default=None)
     figures = Figures(len(waited), longest and longest.length_ns / 1e6)
-    return Answer(figures, () if longest is None else (_finding(run, waited, longest),))
+    return Answer(figures, () if longest is None else (_finding(run, ledger, waited, longest),))
 
 
 def _waited(run: Recorded, ledger: Ledger) -> Iterator[_Waited]:
-    ops = run.ops
+    removed, lost, ops = removed_entries(ledger), lost_entries(ledger), run.ops
     acquires = ops[(ops["f"] == "acquire").to_numpy(bool)]
     ended = {
         (client, invoke_ns): (str(key), str(outcome), done_ns)
@@ -93,27 +104,49 @@ def _waited(run: Recorded, ledger: Ledger) -> Iterator[_Waited]:
         )
     }
     granted = acquires[(acquires["outcome"] == "ok").to_numpy(bool)]
-    for client, changes in removed_entries(ledger).items():
+    gap_ns = round(least_gap_ms(run) * 1e6)
+    for client in {**removed, **lost}:
+        changes = [*lost.get(client, ()), *removed.get(client, ())]
         for call, change in {one.since_ns: one.change for one in reversed(changes)}.items():
             key, outcome, done_ns = ended.get((client, call), ("", "ok", 0))
             since_ns = int(change["at_ns"])
-            if outcome == "ok" or ran_ns(run, client, since_ns, max(done_ns, since_ns)) < least_gap_ms(run) * 1e6:
+            if outcome == "ok" or ran_ns(run, client, since_ns, max(done_ns, since_ns)) < gap_ns:
                 continue
             later = (granted["key"] == key) & (granted["client"] != client) & (granted["invoke_ns"] > since_ns)
             past = int((later & (granted["complete_ns"] < done_ns)).sum())
             answers = ledger.links.of(client).answered(since_ns, done_ns)
-            if past < OVERTAKEN or answers < LEAST_ANSWERS:
+            later_on = ledger.links.of(client).answered(since_ns + gap_ns, done_ns)
+            least = min(later_on, answers - later_on) if change["what"] in LOST else answers
+            if past < FEW or least < LEAST_ANSWERS:
                 continue
             names, sent = names_of(run, ledger, key), ledger.sent
             asked = (one for node in run.nodes for one in sent.between(process_of(client), node, since_ns, done_ns))
-            if all(names.isdisjoint(one.keys) for one in asked):
+            is_apart = past >= OVERTAKEN and names and all(names.isdisjoint(one.keys) for one in asked)
+            if is_apart or _is_only_way(run, ledger, change, granted[(granted["key"] == key).to_numpy(bool)]):
                 yield _Waited(client, key, change, done_ns, answers, past)
 
 
-def _finding(run: Recorded, waited: Sequence[_Waited], longest: _Waited) -> Finding:
+def _is_only_way(run: Recorded, ledger: Ledger, change: Change, granted: pd.DataFrame) -> bool:
+    """Whether each of these acquires, if the node was watched all the while, had added an entry to that key."""
+    assert run.watched is not None, "else there would be no ledger"
+    rows, node = ledger.rows, str(change["node"])
+    adds = rows["did"].isin(ADD) & rows["is_in_call"] & (rows["key"] == change["key"]) & (rows["node"] == node)
+    added = set(rows_of(rows[adds.to_numpy(bool)], "task", "invoke_ns"))
+    watched = [
+        (task, invoke_ns)
+        for task, invoke_ns, done_ns in rows_of(granted, "client", "invoke_ns", "complete_ns")
+        if run.watched.saw(node, invoke_ns, done_ns)
+    ]
+    return len(watched) >= GRANTS and added.issuperset(watched)
+
+
+def _finding(run: Recorded, ledger: Ledger, waited: Sequence[_Waited], longest: _Waited) -> Finding:
+    lost = sum(one.change["what"] in LOST for one in waited)
+    how = "its entry was gone" if lost else "another client had taken its entry out of the lock's state"
+    how = "its entry was gone with the queue's key" if lost == len(waited) else how
     text = (
         f"{plural(len(waited), 'acquire')} waited for up to {milliseconds(longest.length_ns / 1e6)} for a turn that "
-        "could not come: another client had taken its entry out of the lock's state, it added none again, and "
+        f"could not come: {how}, it added none again, and "
         f"up to {max(one.overtaken for one in waited)} later acquires were granted meanwhile"
     )
     examples = [
@@ -125,24 +158,43 @@ def _finding(run: Recorded, waited: Sequence[_Waited], longest: _Waited) -> Find
             "answers": one.answers,
             "overtaken": one.overtaken,
             "out_of": str(one.change["key"]),
-            "by": client_of(one.change),
-            "took": how_sent(run, one.change),
         }
+        | _went(run, ledger, one.change)
         for one in shown(waited, longest)
     ]
     return REMOVED.found("lock", text, len(waited), examples)
 
 
+def _went(run: Recorded, ledger: Ledger, change: Change) -> dict[str, object]:
+    """How an entry went: by whose request, or with its key. Whose request gave the key its time to live last."""
+    if change["what"] not in LOST:
+        return {"by": client_of(change), "took": how_sent(run, change)}
+    rows = ledger.rows
+    renewed = (rows["key"] == change["key"]) & (rows["node"] == change["node"]) & rows["did"].isin(RENEW)
+    last = np.flatnonzero((renewed & (rows["at_ns"] <= change["at_ns"])).to_numpy(bool))
+    found: dict[str, object] = {"went": str(change["what"]), "node": str(change["node"])}
+    if not len(last) or change["what"] != "expired":
+        return found
+    renewal = ledger.change(int(last[-1]))
+    return found | {"renewed": f"{client_of(renewal)} had given it time to live last: {how_sent(run, renewal)}"}
+
+
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
-    client, key, where, by, took = (printable(str(example[name])) for name in ("client", "key", "out_of", "by", "took"))
+    client, key, where = (printable(str(example[name])) for name in ("client", "key", "out_of"))
     answers, past = (plural(int(example[name]), what) for name, what in _COUNTED.items())
+    if "went" in example:
+        node, renewed = printable(str(example["node"])), str(example.get("renewed", ""))
+        how = f"{where} expired on {node}" if example["went"] == "expired" else f"{node} lost {where}"
+        how, again = f"{how}, and its entry went with it{renewed and f' ({renewed})'}", ""
+    else:
+        how = f"{printable(str(example['by']))} took its entry out of {where}: {printable(str(example['took']))}"
+        again = f" and never asked for {key} itself"
     return Told(
-        f"{client} was waiting for {key} when, at {float(example['at_ms']):+,.1f} ms, {by} took its entry out of "
-        f"{where}: {took}. Its acquire went on for {lasting(float(example['for_ms']) * 1e6)} and had {answers} "
-        f"answered, but it added no entry again and never asked for {key} itself; {past} of other clients got in "
-        "before it ended.",
-        cause="entry removed",
+        f"{client} was waiting for {key} when, at {float(example['at_ms']):+,.1f} ms, {how}. Its acquire went on for "
+        f"{lasting(float(example['for_ms']) * 1e6)} and had {answers} answered, but it added no entry again{again}; "
+        f"{past} of other clients got in before it ended.",
+        cause="entry lost" if "went" in example else "entry removed",
     )
 
 

@@ -49,6 +49,7 @@ Cause = Literal[
     "cancelled entry",
     "entry removed",
     "entry taken",
+    "entry lost",
     "ended session",
     "failover",
     "unknown",
@@ -98,6 +99,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "cancelled entry": "the lock waited for a call that its user had cancelled",
     "entry removed": "another client took a waiter's entry out, and it never came back",
     "entry taken": "another call took out the entry of a client that was inside",
+    "entry lost": "waiters' entries went with the key of their queue, and they never came back",
     "ended session": "the session that held it had ended",
     "failover": "a failover lost the lock",
     "unknown": "the record does not show it",
@@ -115,7 +117,7 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
         "overlong",
     ),
     *("not woken", "not notified", "blocked too long", "not let in", "subscription lost", "dead entry"),
-    *("cancelled entry", "entry removed"),
+    *("cancelled entry", "entry removed", "entry lost"),
     *("rejected", "connections taken"),
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""

@@ -46,7 +46,7 @@ _Call = tuple[str, int]
 class Entry(NamedTuple):
     """`did`: the command that put it there, `at_ns`. `died_ns`: its client was gone by then. `cancelled`: the call that
     put it there, if its user cancelled it. It was certainly there until `until_ns`. `words`: those of its request that
-    no other call used."""
+    no other call used. `call`: the one that put it there, if that matters."""
 
     client: str
     life: int
@@ -58,6 +58,7 @@ class Entry(NamedTuple):
     died_ns: int = FOREVER_NS
     cancelled: CancelledCall | None = None
     until_ns: int = FOREVER_NS
+    call: _Call = ("", 0)
 
     @property
     def dead_ns(self) -> int:
@@ -78,7 +79,8 @@ def dead_entries(run: Recorded, ledger: Ledger) -> dict[str, list[Entry]]:
         of = asked[0] if len(asked) == 1 else next((name for name in asked if name in str(key)), None)
         has_places = own["did"].isin((*REMOVE, *_POP)).any()
         if of is not None and has_places and (put := _put(ledger, str(node), str(key), own[adds[own.index]], ends)):
-            found[of] += _left(own, put, _words(ledger, own[own["did"].isin(REMOVE)]))
+            went = followed(ledger, own, put)
+            found[of] += (entry for entry, _ in went if entry.dead_ns < entry.until_ns)
     return found
 
 
@@ -119,8 +121,10 @@ def _words(ledger: Ledger, changes: Any) -> dict[int, set[str]]:
     return dict(zip(changes.index.tolist(), words_of(ledger, changes), strict=True))
 
 
-def _left(rows: Any, put: dict[int, Entry], removing: dict[int, set[str]]) -> Iterator[Entry]:
-    """The entries that were there when they were dead, as they went; then the ones that stayed."""
+def followed(ledger: Ledger, rows: Any, put: dict[int, Entry]) -> Iterator[tuple[Entry, int]]:
+    """The entries of a key, as they went, with the row of the change; then the ones that stayed, with -1. `put`: by the
+    row that added it."""
+    removing = _words(ledger, rows[rows["did"].isin(REMOVE)])
     there: list[Entry] = []
     for row, (what, did, command, client, life, is_seen, at_ns) in zip(
         rows.index.tolist(), rows_of(rows, *_COLUMNS), strict=True
@@ -139,8 +143,8 @@ def _left(rows: Any, put: dict[int, Entry], removing: dict[int, set[str]]) -> It
             there = [entry for entry in there if entry not in gone]
         elif did not in _KEEP:
             gone, there = there, []
-        yield from (entry._replace(until_ns=at_ns) for entry in gone if entry.dead_ns < at_ns)
-    yield from (entry for entry in there if entry.dead_ns < FOREVER_NS)
+        yield from ((entry._replace(until_ns=at_ns), row) for entry in gone)
+    yield from ((entry, -1) for entry in there)
 
 
 class Removed(NamedTuple):

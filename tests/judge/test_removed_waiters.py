@@ -9,6 +9,7 @@ import pytest
 from harness.checkers.explained import explain
 from harness.checkers.removed_waiters import Figures, check
 from harness.verdict import Answer, Verdict
+from tests.golden import Golden
 from tests.judge.histories import History, ms
 
 LASTS = 3_000
@@ -95,6 +96,95 @@ def test_not_if(how: Any) -> None:
     """It happened once; the client took it out itself; it was another one's; few came later and got in; the acquire
     soon ended; it asked for the key; it put an entry there again; it was granted."""
     assert count(waiting(**how)) == 0
+
+
+def expired(
+    *,
+    times: int = 2,
+    grants: int = 11,
+    what: Any = "expired",
+    words: str = "entry-of-c1-{}",
+    before: Any = (),
+    after: Any = (),
+    asks: Any = range(500, 4_500, 400),
+    bare: int = 0,
+    unseen: Any = (),
+    outcome: Any = "fail",
+    **config: Any,
+) -> History:
+    """c1 puts an entry into a queue, which expires with it, and asks on; others put their own there, and get in. Of the
+    grants, `bare` ones come without an entry. `before`, `after`: what a client does to the queue then."""
+    history = History(**({"ttl_ms": 400, "nodes": 1, "clients": 4} | config)).watch("n1")
+    history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(80_000), ms(90_000), ms(95_000)
+
+    def change(at: float, client: str, script: str, words: str, event: Any) -> None:
+        history.request(client, "n1", f"EVAL {script} 2 k1 queue {words}", at, at + 1, reply="0")
+        history.seen("n1", event, at + 1, since=at - 1, key="queue").key_events[-1].command = script
+
+    for number in range(1, times + 1):
+        at = 10_000 * number
+        more = {"deadline_ns": ms(at + 4_800), "validity_ms": 300.0} if outcome == "ok" else {}
+        history.op("c1", "acquire", outcome, number, at, at + 4_500, **more)
+        change(at + 10, "c1", "RPUSH", words.format(number), "set")
+        for client, script in before:
+            change(at + 30, client, script, f"entry-of-c1-{number}", "changed")
+        history.seen("n1", what, at + 100, since=at + 99, key="queue")
+        for client, script in after:
+            change(at + 150, client, script, f"entry-of-c1-{number}", "set")
+        for looks in asks:
+            history.request("c1", "n1", f"EVAL look 2 k1 queue x{looks}", at + looks, at + looks + 1, did=False)
+        for turn in range(grants):
+            came = at + 300 + 300 * turn
+            history.section("c3", came + 10, came + 100, number=100 * number + turn, asked=came)
+            if (number, turn) >= (1, bare):
+                change(came + 2, "c3", "RPUSH", f"entry-of-c3-{number}-{turn}", "set")
+                change(came + 4, "c3", "LPOP", "-", "deleted")
+    for since, until in unseen:
+        history.seen("n1", "blind", since).seen("n1", "watching", until, "n1-first")
+    history.key_events.sort(key=lambda event: event.at_ns)
+    return history.seen("n1", "blind", 70_000)
+
+
+@pytest.mark.parametrize("config", [{}, {"workload": "semaphore", "permits": 2}], ids=str)
+@pytest.mark.parametrize("what", ["expired", "lost"])
+def test_a_client_whose_entry_went_with_its_key_waits_for_nothing(what: Any, config: Any, golden: Golden) -> None:
+    run = expired(what=what, before=(("c4", "PEXPIRE"),), **config).recorded()
+    (finding,) = check(run).findings
+    assert (finding.kind, finding.blame, finding.count) == ("waits-without-entry", "lock", 2)
+    assert finding.examples[0].items() >= {"client": "c1", "went": what, "out_of": "queue", "overtaken": 11}.items()
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == "entry lost"
+    if not config:
+        golden(told.explanations[0].sentence)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"times": 1},
+        {"words": "entry-of-any"},
+        {"before": (("c2", "LPOP"),)},
+        {"before": (("c2", "LMOVE"),)},
+        {"after": (("c1", "RPUSH"),)},
+        {"after": (("c2", "RPUSH"),)},
+        {"grants": 2},
+        {"grants": 9},
+        {"bare": 1},
+        {"asks": range(500, 2_100, 400)},
+        {"asks": range(2_100, 4_500, 400)},
+        {"outcome": "ok"},
+    ],
+    ids=str,
+)
+def test_it_may_have_its_turn_or_may_have_had_it_if(how: Any) -> None:
+    """It happened once; the word is not its own; another one took it out, or moved it, first; it was put there again;
+    few got in; too few to know the way in; one got in without an entry; it asked only at first, or only at last; it
+    was granted."""
+    assert count(expired(**how)) == 0
+
+
+def test_an_acquire_that_was_not_watched_may_have_had_an_entry() -> None:
+    assert count(expired(bare=1, unseen=((10_305, 10_390),))) == 2
 
 
 def test_without_the_record_nothing_is_told() -> None:
