@@ -53,7 +53,7 @@ def taken_out(run: Recorded, ledger: Ledger, node: str, key: str, by_ns: int) ->
     own = rows[((rows["key"] == key) & (rows["node"] == node) & (rows["since_ns"] <= by_ns)).to_numpy(bool)]
     if not own["did"].isin(ADD).any():
         return
-    words, over = _words(run, own), _Over(run, ledger)
+    words, over = _words(ledger, own), _Over(run, ledger)
     content, columns = _Content(), list(rows_of(own, *_COLUMNS))
     for row, one, then in zip(own.index.tolist(), columns, [*columns[1:], None], strict=True):
         what, did, command, call, f, outcome, is_in_call, is_seen, request, at_ns = one
@@ -136,12 +136,10 @@ class _Over:
         return bool((self._until[place] if is_granted else calls.complete_ns[call]) <= at_ns)
 
 
-def _words(run: Recorded, changes: pd.DataFrame) -> dict[int, frozenset[str]]:
+def _words(ledger: Ledger, changes: pd.DataFrame) -> dict[int, frozenset[str]]:
     """By row that adds or removes, the words of its request, without those with which several clients added."""
-    wire = run.wire()
-    assert wire is not None, "else there would be no ledger"
     some = changes[(changes["did"].isin((*ADD, *REMOVE)) & (changes["request"] >= 0)).to_numpy(bool)]
-    words = words_of(wire.requests, some)
+    words = words_of(ledger, some)
     users: defaultdict[str, set[str]] = defaultdict(set)
     for (did, client), own in zip(rows_of(some, "did", "client"), words, strict=True):
         for word in own if did in ADD else ():
