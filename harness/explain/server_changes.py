@@ -8,11 +8,11 @@ from collections.abc import Collection, Sequence
 from fencepost.text import printable
 from harness.explain.causes import Cause
 from harness.explain.examples import Side
+from harness.explain.held_session import held_session
 from harness.explain.nodes import NodePart
 from harness.explain.words import at, lasting
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.recorded import Recorded
-from harness.history.session_ends import SessionEnds
 
 
 def by_failover(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
@@ -54,12 +54,15 @@ def _change(run: Recorded, nodes: Collection[str], until_ns: int) -> str:
 
 def by_session(run: Recorded, earlier: Side, later: Side) -> tuple[str, Cause]:
     """A sentence and the cause. It is the lock's fault if the first client was told later that it held the lock."""
-    ended_ns, meet_ns = _ended_ns(run, earlier), later.start_ns
-    has_ended = ended_ns < meet_ns
+    session, meet_ns = held_session(run, earlier), later.start_ns
+    has_ended = session.ended_ns < meet_ns
     text = f"The lock promised no time to {earlier.client}. "
     if has_ended:
-        text += f"The connection of its session was closed at {at(run, ended_ns)}, and "
+        which = f", the subscription to {session.channel}," if session.channel else ""
+        text += f"The connection of its session{which} was closed at {at(run, session.ended_ns)}, and "
     text += f"{later.client} entered at {at(run, meet_ns)}. "
+    if has_ended and session.anew_ns < FOREVER_NS:
+        text += f"{earlier.client} subscribed anew at {at(run, session.anew_ns)}, without another acquire. "
     if earlier.deadline_min_ns >= meet_ns:
         until = at(run, earlier.deadline_min_ns)
         text += f"The lock told {earlier.client} afterwards that it had held the lock until {until}."
@@ -68,10 +71,3 @@ def by_session(run: Recorded, earlier: Side, later: Side) -> tuple[str, Cause]:
     else:
         text += f"When the session of {earlier.client} ended is not on record. The record allows both readings."
     return text, "ended session" if has_ended else "unknown"
-
-
-def _ended_ns(run: Recorded, side: Side) -> int:
-    connections = run.sessions()
-    if connections is None:
-        return FOREVER_NS
-    return SessionEnds(connections, run.config.node_names).of(side.client, side.asked_from_ns, side.start_ns)
