@@ -15,6 +15,7 @@ from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, too_few, undecided
 from harness.explain.server_changes import by_failover, by_session
 from harness.explain.taken_entry import entry_taken
+from harness.explain.task_release import task_release
 from harness.explain.words import at
 from harness.history.recorded import Recorded
 
@@ -37,6 +38,8 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
 def _cause(run: Recorded, evidence: Evidence, found: Sequence[NodePart], earlier: Side, later: Side) -> Cause:
     if by_failover(run, found, earlier, later):
         return "failover"
+    if task_release(run, earlier, later):
+        return "another task's release"
     cause = cause_of(found, are_too_few=bool(too_few(run, found, earlier, later)))
     if cause == "unknown" and entry_taken(run, evidence.wire, [earlier], later):
         return "entry taken"

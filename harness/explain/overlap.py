@@ -17,6 +17,7 @@ from harness.explain.nodes import Loss, NodePart, went_down
 from harness.explain.requests import client_of, who_did
 from harness.explain.server_changes import by_failover
 from harness.explain.taken_entry import entry_taken
+from harness.explain.task_release import task_release
 from harness.explain.witnessed import NodeEvent
 from harness.explain.words import (
     at,
@@ -45,6 +46,8 @@ _UNKNOWN_START = "the lock does not report when its validity started to count"
 def by_lock(run: Recorded, evidence: Evidence, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
     """Both were within their leases: how could a second client acquire the lock?"""
     if told := by_failover(run, parts, earlier, later):
+        return told
+    if told := task_release(run, earlier, later):
         return told
     granted_to_few = too_few(run, parts, earlier, later)
     told = losses(run, parts)

@@ -1,0 +1,97 @@
+"""The key of a client that was inside, which another task of its own process deleted: both had set the same value.
+
+Which task sent a request is not on record. But the one that is inside asks the lock for nothing then, so what its
+process deletes meanwhile, another task does: the one that releases then, if it sent no other request of this kind.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pyarrow.compute as pc
+
+from fencepost.history import process_of
+from fencepost.quorum import quorum
+from fencepost.text import printable
+from harness.explain.examples import Side
+from harness.explain.requests import how_sent
+from harness.explain.words import lasting
+from harness.history.key_owners import places_of
+from harness.history.ledger import Change, Ledger
+from harness.history.recorded import Recorded
+
+
+def task_release(run: Recorded, owner: Side, entered: Side) -> str:
+    """`c3@1, whose lease had ended 327 ms before, deleted the key of c3@3, which was inside: in its release …. Both
+    tasks of c3 had set the same value, 90b2, so that comparing it does not tell them apart; then c4@3 could enter.`;
+    empty if that is not known."""
+    ledger, process = run.ledger, process_of(owner.client)
+    if ledger is None or process == owner.client:
+        return ""
+    deleted = _deleted(ledger, owner, entered)
+    for change in deleted if len(deleted) >= quorum(len(run.nodes)) else ():
+        sent_ns = int(change["from_client_ns"])
+        under_way = ledger.calls.under_way(process, sent_ns, owner.key)
+        if not _names_value(run, change) or any(ledger.calls.client[call] == owner.client for call in under_way):
+            continue
+        who, how = f"Another task of {process}", how_sent(run, change)
+        for call in _senders(run, ledger, change, under_way):
+            who = f"{ledger.calls.client[call]}{_late(run, ledger, call, sent_ns)}"
+            names = {name: getattr(ledger.calls, name)[call] for name in ("f", "complete_ns")}
+            how = how_sent(run, {**change, **names})
+        value = printable(str(change["value"]))
+        return (
+            f"{who} deleted the key of {owner.client}, which was inside: {how}. Both tasks of {process} had set the "
+            f"same value, {value}, so that comparing it does not tell them apart; then {entered.client} could enter."
+        )
+    return ""
+
+
+def _deleted(ledger: Ledger, owner: Side, entered: Side) -> list[Change]:
+    """The deletions, by the owner's process, of the one key that this process had set as the owner was granted it."""
+    rows = ledger.rows
+    asked = (rows["client"] == process_of(owner.client)) & (rows["from_client_ns"] >= owner.asked_from_ns)
+    is_set = asked & (rows["from_client_ns"] <= owner.start_ns) & (rows["what"] == "set")
+    events = rows["event"].to_numpy(np.int64)[is_set.to_numpy(bool)].tolist()
+    nodes = rows["node"][is_set.to_numpy(bool)]
+    ends = [ledger.end_of_event(event) for event in events] if nodes.is_unique else []
+    until_ns = min(owner.end_ns, owner.deadline_min_ns, entered.start_ns)
+    found = [ledger.change(end) for end in ends if end is not None]
+    return [
+        change
+        for change in found
+        if (change["what"], change["client"]) == ("deleted", process_of(owner.client)) and change["request"] >= 0
+        if owner.start_ns <= change["from_client_ns"] and change["from_node_ns"] < until_ns
+    ]
+
+
+def _names_value(run: Recorded, change: Change) -> bool:
+    """Whether the request named the value of the key: its client took it for its own."""
+    wire = run.wire()
+    assert wire is not None, "else there would be no ledger"
+    return change["value"] is not None and change["value"] in wire.requests["arguments"][int(change["request"])].as_py()
+
+
+def _senders(run: Recorded, ledger: Ledger, change: Change, under_way: list[int]) -> list[int]:
+    """The releases under way in which the process sent this node no other request of this kind."""
+    wire, calls = run.wire(), ledger.calls
+    assert wire is not None, "else there would be no ledger"
+    names = ("client", "node", "command")
+    is_alike = functools.reduce(pc.and_, (pc.equal(wire.requests[name], str(change[name])) for name in names))
+    sent_ns = wire.requests["from_client_ns"].filter(is_alike).drop_null().to_numpy()
+    releases = [call for call in under_way if calls.f[call] == "release"]
+    return [
+        call
+        for call in releases
+        if len(releases) == 1 and sum((sent_ns >= calls.invoke_ns[call]) & (sent_ns <= calls.complete_ns[call])) == 1
+    ]
+
+
+def _late(run: Recorded, ledger: Ledger, call: int, at_ns: int) -> str:
+    """`, whose lease had ended 327 ms before,`; empty if it had not."""
+    calls = ledger.calls
+    place = places_of(run.sections).get((calls.client[call], int(calls.life[call]), int(calls.section[call])))
+    if place is None or at_ns <= (ended_ns := int(run.sections["deadline_max_ns"].iloc[place])):
+        return ""
+    return f", whose lease had ended {lasting(at_ns - ended_ns)} before,"

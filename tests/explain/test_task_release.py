@@ -1,0 +1,48 @@
+"""What is told of a release that deletes the key of another task of its process: both have the same value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.explained import spans_of, tell
+from harness.explain.evidence import gather
+from harness.explain.examples import case_of
+from harness.explain.kinds import Told
+from tests.explain.stories import Story
+from tests.golden import Golden
+
+
+def released(*, by: str = "c1", value: str = "of-c1", asks: bool = False, at: float = 70.2) -> Told:
+    """c1@1 outlives its lease, its key expires, and c1@2 gets in. Then c1@1 releases, while c1@3 waits."""
+    story = Story(clients=2, nodes=1, tasks=3).watched("n1")
+    story.request("c1", "n1", "SET k1 of-c1 NX", 9, 9.2).seen("n1", "set", 9.4, "of-c1", since=8.9, ttl=36)
+    story.seen("n1", "expired", 45.2, since=45)
+    story.request("c1", "n1", f"SET k1 {value} NX", 49, 49.2).seen("n1", "set", 49.4, value, since=48.9, ttl=100)
+    story.request(by, "n1", "EVAL release 1 k1 of-c1", at, at + 0.2, reply="1")
+    story.seen("n1", "deleted", at + 0.3, value, since=at - 0.1)
+    story.request("c2", "n1", "SET k1 of-c2 NX", 75, 75.2).seen("n1", "set", 75.4, "of-c2", since=74.9, ttl=100)
+    story.op("c1@3", "acquire", "fail", 1, 8, 120).op("c2@2", "acquire", "fail", 1, 8, 120)
+    if asks:
+        story.op("c1@2", "held", "ok", 1, 69, 72)
+    story.section("c1@1", 10, 70, asked=8, deadline=45).section("c1@2", 50, 90, asked=48.5, deadline=140)
+    run, verdict = story.section("c2@1", 76, 95, asked=74, deadline=174).judged()
+    (finding,) = (one for one in verdict.findings if (one.kind, one.blame) == ("overlap", "lock"))
+    case = case_of(run, finding, finding.examples[0])
+    return tell(run, gather(run, spans_of(run, [case])), case)
+
+
+def test_a_late_release_deletes_the_key_of_another_task(golden: Golden) -> None:
+    told = released()
+    assert told.cause == "another task's release"
+    golden(told.sentence)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"by": "c2"}, {"asks": True}, {"at": 49.6}, {"value": "other"}],
+    ids=["another process", "it may be its own", "before it began", "of another value"],
+)
+def test_it_is_not_known_to_be_another_tasks(how: dict[str, Any]) -> None:
+    assert released(**how).cause != "another task's release"
