@@ -51,6 +51,7 @@ Cause = Literal[
     "entry removed",
     "entry taken",
     "entry lost",
+    "stopped asking",
     "ended session",
     "failover",
     "unknown",
@@ -102,6 +103,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "entry removed": "another client took a waiter's entry out, and it never came back",
     "entry taken": "another call took out the entry of a client that was inside",
     "entry lost": "waiters' entries went with the key of their queue, and they never came back",
+    "stopped asking": "a client stopped asking for the lock, which came free again and again",
     "ended session": "the session that held it had ended",
     "failover": "a failover lost the lock",
     "unknown": "the record does not show it",
@@ -119,7 +121,7 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
         "overlong",
     ),
     *("not woken", "not notified", "blocked too long", "not let in", "subscription lost", "dead entry"),
-    *("cancelled entry", "entry removed", "entry lost"),
+    *("cancelled entry", "entry removed", "entry lost", "stopped asking"),
     *("rejected", "connections taken"),
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 LISTEN: Final = ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE")
-_LEAVE: Final = ("UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "RESET", "QUIT")
+LEAVE: Final = ("UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "RESET", "QUIT")
 OF_THE_NODE: Final = "__key"
 """How the channels begin on which a node itself tells what happens to keys."""
 
@@ -76,11 +76,11 @@ class Subscriptions:
     @classmethod
     def read(cls, wire: WireRecord) -> Self:
         found: defaultdict[str, list[Subscription]] = defaultdict(list)
-        closed = _closed(wire.connections)
+        closed = closed_connections(wire.connections)
         left: defaultdict[int, list[int]] = defaultdict(list)
-        asked = [row for row in _rows(wire.requests, pa.array([*LISTEN, *_LEAVE])) if row["from_client_ns"] is not None]
+        asked = [row for row in _rows(wire.requests, pa.array([*LISTEN, *LEAVE])) if row["from_client_ns"] is not None]
         for row in asked:
-            if row["command"] in _LEAVE:
+            if row["command"] in LEAVE:
                 left[row["connection"]].append(row["from_client_ns"])
         for row in sorted(asked, key=lambda row: row["from_client_ns"]):
             if row["command"] not in LISTEN:
@@ -119,7 +119,7 @@ def _message(row: Mapping[str, Any]) -> Message:
     return Message(row["client"], row["node"], from_node_ns, told_ns, row["reply"] or "")
 
 
-def _closed(connections: pa.Table) -> dict[int, tuple[int, ...]]:
+def closed_connections(connections: pa.Table) -> dict[int, tuple[int, ...]]:
     """By connection, when the client, the node and the proxy closed it."""
     names = ("client_closed_ns", "node_closed_ns", "proxy_closed_ns")
     times = (connections[name].fill_null(FOREVER_NS).to_pylist() for name in names)

@@ -1,0 +1,217 @@
+"""Did one of several tasks in a process stop asking for a lock that others got again and again?
+
+A client that waits must ask again at the latest when the last lease that it saw has expired. Where many compete, the
+lock is free for moments only, and the other tasks of the process ask all the time, so neither the key nor the links of
+the process show that a task sleeps on. It has stopped asking if all of this was so within one acquire:
+
+- it had asked, and was answered; then it sent nothing that can tell it of the lock, for `SLACK_MS` longer than a client
+  may sleep beside a free lock (`harness.checkers.free_waits.patience_ns`), in which it ran. To subscribe to a channel,
+  or to leave it, is not to ask. What a task sends goes over its own connections (`harness.history.task_connections`);
+  one of no known task may be its own, if it was never used while the task asked for nothing;
+- whatever its process had sent in this acquire until then was answered, and none of the connections that it may have
+  used was closed meanwhile;
+- when it should have asked, no fault was in force on the nodes of the lock, on the client or its links, for `CLEAR_MS`
+  on end;
+- `OVERTAKEN` acquires of others that had begun after its last answer were granted meanwhile, `OF_ITS_PROCESS` of them
+  of its own process.
+
+No correct lock does this by bad luck. It costs time and no safety.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from fencepost.history import process_of
+from fencepost.text import milliseconds, plural, printable
+from harness.checkers.free_waits import SLACK_MS, patience_ns, ran_ns
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.words import lasting
+from harness.figures import KeyFigures, Row
+from harness.history.fault_windows import FOREVER_NS, between, merged
+from harness.history.key_owners import rows_of
+from harness.history.ledger import Ledger
+from harness.history.link_activity import BLOCKING
+from harness.history.recorded import Recorded
+from harness.history.subscriptions import LEAVE, LISTEN, closed_connections
+from harness.history.task_connections import task_connections
+from harness.history.waits import Wait, in_the_way
+from harness.verdict import Answer, Finding, shown
+
+OVERTAKEN: Final = 10
+OF_ITS_PROCESS: Final = 5
+CLEAR_MS: Final = 500
+_NS: Final = 1_000_000
+_OTHER: Final = (*LISTEN, *LEAVE, "PING", "AUTH", "HELLO", "CLIENT", "SELECT", "PUBLISH", "COMMAND", "INFO")
+"""Requests that tell a client nothing of the lock."""
+
+
+class Figures(KeyFigures, frozen=True):
+    """`waits`: in which a task stopped asking. `longest_ms`: for how long it did not ask; None without any."""
+
+    waits: int
+    longest_ms: float | None
+
+    def rows(self) -> Iterator[Row]:
+        if self.waits:
+            waits = plural(self.waits, "acquire")
+            text = f"{waits} stopped asking, for up to {milliseconds(self.longest_ms)}"
+            yield Row("asleep", text, order=61)
+
+
+class _Stopped(NamedTuple):
+    """`since_ns`: when its last request was answered. `until_ns`: when it asked again, or its acquire ended.
+    `overtaken`, `own`: how many acquires that began later were granted, and how many of its own process."""
+
+    wait: Wait
+    since_ns: int
+    until_ns: int
+    overtaken: int
+    own: int
+
+    @property
+    def length_ns(self) -> int:
+        return self.until_ns - self.since_ns
+
+
+def check(run: Recorded) -> Answer:
+    """No figures where the nodes were not watched, or what went over the links is not on record."""
+    ledger = run.whole_ledger
+    if ledger is None or not run.is_exclusive or run.had_no_access:
+        return Answer()
+    stopped = sorted(_stopped(run, ledger), key=lambda one: one.since_ns)
+    longest = max(stopped, key=lambda one: one.length_ns, default=None)
+    figures = Figures(len(stopped), longest and longest.length_ns / 1e6)
+    return Answer(figures, () if longest is None else (_finding(run, ledger, stopped, longest),))
+
+
+def _stopped(run: Recorded, ledger: Ledger) -> Iterator[_Stopped]:
+    acquires = run.ops[(run.ops["f"] == "acquire").to_numpy(bool)]
+    least_ns = patience_ns(run) + SLACK_MS * _NS
+    is_long = (acquires["complete_ns"] - acquires["invoke_ns"] >= least_ns).to_numpy(bool)
+    if run.config.users_per_client == 1 or not is_long.any():
+        return
+    of_process, closed = task_connections(run, ledger), closed_connections(ledger.wire.connections)
+    granted = acquires[(acquires["outcome"] == "ok").to_numpy(bool)]
+    process = granted["client"].map(process_of)
+    mine = dict[str, set[int]]()
+    for task, key, invoke_ns, done_ns in rows_of(acquires[is_long], "client", "key", "invoke_ns", "complete_ns"):
+        wait, of = Wait(task, key, invoke_ns, done_ns), process_of(task)
+        if of not in of_process:
+            continue
+        rows = ledger.links.of(of).requests
+        if task not in mine:
+            others = {connection for connection, whose in of_process[of].items() if whose != task}
+            mine[task] = _may_be_of(run, task, rows) - others
+        for since_ns, until_ns in _unasked(run, wait, rows, mine[task], least_ns):
+            clear = between(in_the_way(run, wait, []), since_ns + patience_ns(run), until_ns)
+            if not any(ran_ns(run, task, *stretch) >= CLEAR_MS * _NS for stretch in clear):
+                continue
+            later = (granted["key"] == key) & (granted["client"] != task)
+            later &= (granted["invoke_ns"] > since_ns) & (granted["complete_ns"] < until_ns)
+            overtaken, own = int(later.sum()), int((later & (process == of)).sum())
+            if overtaken < OVERTAKEN or own < OF_ITS_PROCESS or _was_cut(wait, rows, mine[task], closed, since_ns):
+                continue
+            yield _Stopped(wait, since_ns, until_ns, overtaken, own)
+
+
+def _asking(rows: Any) -> Any:
+    return rows[((rows["from_client_ns"] >= 0) & ~rows["command"].isin(_OTHER)).to_numpy(bool)]
+
+
+def _may_be_of(run: Recorded, task: str, rows: Any) -> set[int]:
+    """The connections that were never used to ask while the task neither called the lock nor was inside."""
+    ops, inside = (table[(table["client"] == task).to_numpy(bool)] for table in (run.ops, run.sections))
+    used = [*rows_of(ops, "invoke_ns", "complete_ns"), *rows_of(inside, "asked_ns", "end_ns")]
+    since, until = np.array(merged(used, 0, FOREVER_NS), np.int64).reshape(-1, 2).T
+    rows = _asking(rows)
+    sent = rows["from_client_ns"].to_numpy(np.int64)
+    place = np.searchsorted(since, sent, "right") - 1
+    is_idle = (place < 0) | (sent > until[np.maximum(place, 0)] + SLACK_MS * _NS)
+    return set(rows["connection"]) - set(rows["connection"][is_idle])
+
+
+def _unasked(run: Recorded, wait: Wait, rows: Any, mine: set[int], least_ns: int) -> Iterator[tuple[int, int]]:
+    """The times within an acquire in which its task asked for nothing for that long, although it ran, after a request
+    that was answered."""
+    rows = _asking(rows[rows["connection"].isin(list(mine)).to_numpy(bool)])
+    rows = rows[rows["from_client_ns"].between(wait.since_ns, wait.until_ns).to_numpy(bool)]
+    rows = rows.sort_values("from_client_ns")
+    ends = [*rows["from_client_ns"].tolist()[1:], wait.until_ns][: len(rows)]
+    for since_ns, command, until_ns in zip(rows["to_client_ns"], rows["command"], ends, strict=True):
+        if (
+            0 <= since_ns < until_ns
+            and command not in BLOCKING
+            and ran_ns(run, wait.client, since_ns, until_ns) >= least_ns
+        ):
+            yield int(since_ns), int(until_ns)
+
+
+def _was_cut(wait: Wait, rows: Any, mine: set[int], closed: dict[int, tuple[int, ...]], since_ns: int) -> bool:
+    """Whether a request that its process had sent in this acquire until the task fell asleep was not answered soon, or
+    a connection that the task may have used was closed in this time."""
+    sent = rows["from_client_ns"].between(wait.since_ns, since_ns + SLACK_MS * _NS)
+    told = rows["to_client_ns"][sent.to_numpy(bool)]
+    listens = set(rows["connection"][(rows["command"].isin(LISTEN) & (rows["from_client_ns"] <= wait.until_ns))])
+    closed_ns = (min(closed[one]) for one in mine | listens if one in closed)
+    is_told = ((told >= 0) & (told <= since_ns + 2 * SLACK_MS * _NS)).all()
+    return not is_told or any(wait.since_ns <= at_ns <= wait.until_ns for at_ns in closed_ns)
+
+
+def _finding(run: Recorded, ledger: Ledger, stopped: Sequence[_Stopped], longest: _Stopped) -> Finding:
+    text = (
+        f"{plural(len({one.wait.client for one in stopped}), 'client')} stopped asking for the lock for up to "
+        f"{milliseconds(longest.length_ns / 1e6)} while waiting for it, and up to "
+        f"{max(one.overtaken for one in stopped)} acquires of others that began later were granted meanwhile "
+        f"(TTL {run.lease_ms:.0f} ms)"
+    )
+    return STOPPED.found("lock", text, len(stopped), [_example(run, ledger, one) for one in shown(stopped, longest)])
+
+
+def _example(run: Recorded, ledger: Ledger, one: _Stopped) -> dict[str, object]:
+    example: dict[str, object] = {
+        "client": one.wait.client,
+        "key": one.wait.key,
+        "at_ms": run.at_ms(one.since_ns),
+        "for_ms": one.length_ns / 1e6,
+        "waited_since_ms": run.at_ms(one.wait.since_ns),
+        "overtaken": one.overtaken,
+        "own": one.own,
+    }
+    rows = ledger.links.of(one.wait.client).requests
+    rows = rows[rows["from_client_ns"].between(one.wait.since_ns, one.until_ns).to_numpy(bool)]
+    heard = {name for names in rows["arguments"][rows["command"].isin(LISTEN)] for name in names}
+    left = rows[rows["command"].isin(LEAVE) & (rows["from_client_ns"] >= one.since_ns)].sort_values("from_client_ns")
+    for at_ns, command, names in zip(left["from_client_ns"], left["command"], left["arguments"], strict=True):
+        if some := sorted(heard.intersection(names)):
+            return example | {"left": f"{command} {some[0]}", "left_ms": run.at_ms(int(at_ns))}
+    return example
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    client, key = printable(str(example["client"])), printable(str(example["key"]))
+    left = ""
+    if "left" in example:
+        process, words = process_of(client), printable(str(example["left"]))
+        left = f"; {process} sent {words} at {float(example['left_ms']):+,.1f} ms, while {client} waited"
+    since_ms, at_ms, for_ms = (float(example[name]) for name in ("waited_since_ms", "at_ms", "for_ms"))
+    return Told(
+        f"{client} was waiting for {key} since {since_ms:+,.1f} ms. It asked, had an answer at {at_ms:+,.1f} ms, and "
+        f"asked for nothing in the next {lasting(for_ms * 1e6)}. Meanwhile {example['overtaken']} acquires of others "
+        f"that had begun later were granted, {example['own']} of them of its own process{left}.",
+        cause="stopped asking",
+    )
+
+
+STOPPED: Final = FindingKind(
+    "stopped-asking",
+    "liveness",
+    _told,
+    stands_for="stopped asking",
+    noun="wait(s) in which a client stopped asking",
+    surveyed="free",
+)
