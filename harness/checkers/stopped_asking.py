@@ -62,7 +62,7 @@ class Figures(KeyFigures, frozen=True):
             yield Row("asleep", text, order=61)
 
 
-class _Stopped(NamedTuple):
+class _Unasked(NamedTuple):
     """`since_ns`: when its last request was answered. `until_ns`: when it asked again, or its acquire ended.
     `overtaken`, `own`: how many acquires that began later were granted, and how many of its own process."""
 
@@ -88,7 +88,7 @@ def check(run: Recorded) -> Answer:
     return Answer(figures, () if longest is None else (_finding(run, ledger, stopped, longest),))
 
 
-def _stopped(run: Recorded, ledger: Ledger) -> Iterator[_Stopped]:
+def _stopped(run: Recorded, ledger: Ledger) -> Iterator[_Unasked]:
     acquires = run.ops[(run.ops["f"] == "acquire").to_numpy(bool)]
     least_ns = patience_ns(run) + SLACK_MS * _NS
     is_long = (acquires["complete_ns"] - acquires["invoke_ns"] >= least_ns).to_numpy(bool)
@@ -115,7 +115,7 @@ def _stopped(run: Recorded, ledger: Ledger) -> Iterator[_Stopped]:
             overtaken, own = int(later.sum()), int((later & (process == of)).sum())
             if overtaken < OVERTAKEN or own < OF_ITS_PROCESS or _was_cut(wait, rows, mine[task], closed, since_ns):
                 continue
-            yield _Stopped(wait, since_ns, until_ns, overtaken, own)
+            yield _Unasked(wait, since_ns, until_ns, overtaken, own)
 
 
 def _asking(rows: Any) -> Any:
@@ -161,7 +161,7 @@ def _was_cut(wait: Wait, rows: Any, mine: set[int], closed: dict[int, tuple[int,
     return not is_told or any(wait.since_ns <= at_ns <= wait.until_ns for at_ns in closed_ns)
 
 
-def _finding(run: Recorded, ledger: Ledger, stopped: Sequence[_Stopped], longest: _Stopped) -> Finding:
+def _finding(run: Recorded, ledger: Ledger, stopped: Sequence[_Unasked], longest: _Unasked) -> Finding:
     text = (
         f"{plural(len({one.wait.client for one in stopped}), 'client')} stopped asking for the lock for up to "
         f"{milliseconds(longest.length_ns / 1e6)} while waiting for it, and up to "
@@ -171,7 +171,7 @@ def _finding(run: Recorded, ledger: Ledger, stopped: Sequence[_Stopped], longest
     return STOPPED.found("lock", text, len(stopped), [_example(run, ledger, one) for one in shown(stopped, longest)])
 
 
-def _example(run: Recorded, ledger: Ledger, one: _Stopped) -> dict[str, object]:
+def _example(run: Recorded, ledger: Ledger, one: _Unasked) -> dict[str, object]:
     example: dict[str, object] = {
         "client": one.wait.client,
         "key": one.wait.key,
