@@ -43,7 +43,7 @@ How long a lock lets an acquire take does not matter. This costs time and no saf
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
@@ -149,11 +149,7 @@ def _vain(run: Recorded, ledger: Ledger) -> list[_Vain]:
         client, lasted_ns = links.of(wait.client), wait.until_ns - wait.since_ns
         least_ns = asleep_ns if lasted_ns >= asleep_ns else lasted_ns + 1
         asleep = list(silences(run, wait, client, wait.since_ns, wait.until_ns, least_ns, LISTEN))
-        blocked = [
-            slept
-            for slept in silences(run, wait, client, wait.since_ns, wait.until_ns, lease_ns, BLOCKS)
-            if client.blocked_until_ns(slept[0]) - slept[0] > patience
-        ]
+        blocked = list(_blocked(run, wait, client, lease_ns, patience))
         told: list[_Sleep] = [(*slept, None) for slept in releases.heard(run, wait, client)]
         told = told or list(_unwoken(run, wait, client, pushes))
         if lasted_ns < patience and not asleep and not blocked and not told:
@@ -162,16 +158,8 @@ def _vain(run: Recorded, ledger: Ledger) -> list[_Vain]:
         found = [one for since, until in calm for one in _in_vain(run, wait, links, since, until, dead[wait.key])]
         slept = [] if found else list(_overslept(run, wait, calm, asleep))
         on = [] if found or slept or not (told or blocked) else calm_times(run, wait, names[wait.key], every)
-        slept += [
-            one
-            for one in _overslept(run, wait, on, blocked)
-            if _are_blocked(links, last_freed(ledger, names[wait.key], one.since_ns), one, every)
-        ]
-        slept_on = [
-            one if row is None else one._replace(told_ns=0, push=ledger.change(row))
-            for since, until, row in (() if slept else told)
-            for one in _slept_on(run, wait, on, since, until)
-        ]
+        slept += _past_the_end(_overslept(run, wait, on, blocked), ledger, names[wait.key], every)
+        slept_on = [] if slept else list(_slept_through(run, ledger, wait, on, told))
         if some := found or slept or slept_on:
             longest = max(some, key=lambda one: one.length_ns)
             longest = longest._replace(freed=last_freed(ledger, names[wait.key], longest.since_ns))
@@ -184,6 +172,22 @@ def _vain(run: Recorded, ledger: Ledger) -> list[_Vain]:
 
 _Sleep = tuple[int, int, int | None]
 """From when, until when; and the row of a push that woke no client."""
+
+
+def _blocked(run: Recorded, wait: Wait, client: Activity, lease_ns: int, patience: int) -> Iterator[tuple[int, int]]:
+    """When the client was silent for a lease, blocked by a request with a longer limit than any waiter needs."""
+    for since_ns, until_ns in silences(run, wait, client, wait.since_ns, wait.until_ns, lease_ns, BLOCKS):
+        if client.blocked_until_ns(since_ns) - since_ns > patience:
+            yield since_ns, until_ns
+
+
+def _slept_through(
+    run: Recorded, ledger: Ledger, wait: Wait, calm: Sequence[tuple[int, int]], told: Sequence[_Sleep]
+) -> Iterator[_Vain]:
+    """The sleeps after a message that should have woken the client, or beside a push that woke none."""
+    for since_ns, until_ns, row in told:
+        for one in _slept_on(run, wait, calm, since_ns, until_ns):
+            yield one if row is None else one._replace(told_ns=0, push=ledger.change(row))
 
 
 def _unwoken(run: Recorded, wait: Wait, client: Activity, pushes: LostPushes) -> Iterator[_Sleep]:
@@ -248,13 +252,16 @@ def _overslept(
                 yield _Vain(wait, since, until, silent_ns=done - began)
 
 
-def _are_blocked(links: Links, freed: Change | None, one: _Vain, waits: Sequence[Wait]) -> bool:
-    """Whether the key had expired, and each client that waited for it would wake up only a second later, or more."""
-    if freed is None or freed["what"] != "expired":
-        return False
-    rivals = (wait for wait in waits if wait.key == one.wait.key and wait.since_ns <= one.since_ns < wait.until_ns)
-    until_ns = (links.of(wait.client).blocked_until_ns(one.since_ns) for wait in rivals)
-    return min(until_ns) > int(freed["at_ns"]) + SECOND_NS
+def _past_the_end(some: Iterable[_Vain], ledger: Ledger, names: set[str], waits: Sequence[Wait]) -> Iterator[_Vain]:
+    """Those beside a key that had expired, if each client that waited for it would wake up only a second later, or
+    more. `names`: those of the key on the nodes."""
+    for one in some:
+        freed = last_freed(ledger, names, one.since_ns)
+        if freed is not None and freed["what"] == "expired":
+            rivals = (its for its in waits if its.key == one.wait.key and its.since_ns <= one.since_ns < its.until_ns)
+            until_ns = (ledger.links.of(wait.client).blocked_until_ns(one.since_ns) for wait in rivals)
+            if min(until_ns) > int(freed["at_ns"]) + SECOND_NS:
+                yield one
 
 
 def _slept_on(

@@ -32,7 +32,7 @@ _KEEP: Final = ("ZINCRBY", "PEXPIRE", "EXPIRE", "PEXPIREAT", "EXPIREAT", "PERSIS
 _COLUMNS: Final = ("what", "did", "command", "call", "f", "outcome", "is_in_call", "is_seen", "request", "at_ns")
 
 
-class Entry(NamedTuple):
+class Added(NamedTuple):
     """`call`: the place of the call in the ledger's calls that put it there. `words`: those of its request that no
     other client used to add."""
 
@@ -44,7 +44,7 @@ class TakenOut(NamedTuple):
     """`row`: the change of the ledger by which the entry went."""
 
     row: int
-    entry: Entry
+    entry: Added
 
 
 def taken_out(run: Recorded, ledger: Ledger, node: str, key: str, by_ns: int) -> Iterator[TakenOut]:
@@ -62,9 +62,9 @@ def taken_out(run: Recorded, ledger: Ledger, node: str, key: str, by_ns: int) ->
         if what in ENDINGS or not is_seen or did in _KEEP:
             continue
         named, call = words.get(row, frozenset()), call if is_in_call else NO_CALL
-        gone: list[Entry] = []
+        gone: list[Added] = []
         if did in ADD:
-            content.add(Entry(call, named), first=did == "LPUSH")
+            content.add(Added(call, named), first=did == "LPUSH")
             continue
         if did in _POP:
             leaving = ledger.calls.granted(call) if (f, outcome) == ("release", "ok") else NO_CALL
@@ -84,14 +84,14 @@ def taken_out(run: Recorded, ledger: Ledger, node: str, key: str, by_ns: int) ->
 class _Content:
     """What a key holds. `is_known`: the order of a list. `doubtful`: what may be gone."""
 
-    there: list[Entry] = field(default_factory=list)
+    there: list[Added] = field(default_factory=list)
     is_known: bool = False
-    doubtful: list[Entry] = field(default_factory=list)
+    doubtful: list[Added] = field(default_factory=list)
 
-    def add(self, entry: Entry, *, first: bool) -> None:
+    def add(self, entry: Added, *, first: bool) -> None:
         self.there.insert(0 if first else len(self.there), entry)
 
-    def popped(self, end: int, leaving: int) -> list[Entry]:
+    def popped(self, end: int, leaving: int) -> list[Added]:
         """What a pop takes there: the entry at that end; if that is not known, the one of the call that leaves and says
         yes, and what stood before it is gone."""
         if self.is_known and self.there and self.there[end] not in self.doubtful:
@@ -104,7 +104,7 @@ class _Content:
             return [entry]
         return []
 
-    def without(self, gone: list[Entry], *, is_last: bool) -> Entry | None:
+    def without(self, gone: list[Added], *, is_last: bool) -> Added | None:
         """Take one of these out; None if it is not known which. `is_last`: the key is empty then."""
         if len(gone) != 1:
             self.doubtful += gone
