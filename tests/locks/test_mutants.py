@@ -156,7 +156,14 @@ def test_a_mutant_is_named_by_a_finding_that_a_checker_makes(mutant: Mutant) -> 
 
 
 UNNAMED = {
-    *("ended-session-vouched", "partial-starvation", "deleted-while-held", "fault-missed", "fault-not-healed"),
+    *(
+        "stopped-asking",
+        "ended-session-vouched",
+        "partial-starvation",
+        "deleted-while-held",
+        "fault-missed",
+        "fault-not-healed",
+    ),
     *("unrecorded-write", "wrong-final-value", "impossible-value"),
 }
 
