@@ -91,7 +91,7 @@ class LateReplyCounts(Redlock):
 @mutant(
     "takes for good",
     "what a client takes has a time to live, or another client can give it back",
-    conditions="busy",
+    conditions="to the end",
     finding="taken-for-good",
     cause="never given back",
     source="otovo/redis-rate-limiters#7",

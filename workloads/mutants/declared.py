@@ -147,7 +147,7 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
         Conditions(
             "to the end",
             "like busy, but what counts is whether the lock recovers, so the run is short",
-            {"duration": "15s", "recovery": "3s", "keys": "1"},
+            {"duration": "30s", "recovery": "3s", "keys": "1"},
             _BUSY,
             _NEMESES,
             "workloads.guarded_lock:GuardedLock",
