@@ -200,7 +200,7 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
             "workloads.blocking_locks:SharesConnections",
         ),
         Conditions(
-            "woken by a push",
+            "often free",
             "five clients that rest for longer than they work, so that the key is often free, and wait for it up to "
             "ten seconds, on one node",
             {

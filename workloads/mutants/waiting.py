@@ -64,7 +64,7 @@ class SubscribesOnce(LooksAgainLater):
 @mutant(
     "sleeps on",
     "a message of a release wakes the client up",
-    conditions="blocking, one key",
+    conditions="often free",
     finding="waits-for-free-lock",
     cause="not woken",
 )
@@ -159,7 +159,7 @@ return redis.call("del",KEYS[1])"""
 @mutant(
     "pushes and deletes",
     "a token stays on the list until a client takes it",
-    conditions="woken by a push",
+    conditions="often free",
     finding="waits-for-free-lock",
     cause="not notified",
 )
