@@ -19,5 +19,5 @@ AT_FAULT: Final[dict[Part, str]] = {
     "servers": "server lost the key",
     "clock": "server clock wrong",
     "client's clock": "client clock wrong",
-    "unknown": "cause not on record",
+    "unknown": "the keys do not show why",
 }
