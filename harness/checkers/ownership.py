@@ -184,8 +184,8 @@ class _Holders:
         return _Holder(setter["client"], setter["task"], False) if is_left else None
 
     def _kept_until_ns(self, section: int, setter: dict[str, Any]) -> int:
-        """Until when a key without an expiry is surely kept: its value may say for how long it counts, and of several
-        nodes, those that did not get the later extensions know only of the earlier ones."""
+        """Until when a key without an expiry is surely kept. Its value may tell the time, and a node that missed the
+        later extensions goes by the last one that it got."""
         deadline: int = self._deadline[section]
         return deadline if self._is_one_node else min(deadline, int(setter["from_client_ns"]) + self._ttl_ns)
 

@@ -243,7 +243,7 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
 
 
 def _set_over(run: Recorded, change: Change, owner: str) -> str:
-    """What a client itself set over its key and nobody could read may have been the same value."""
+    """A value that was gone before it could be read may be the one that it replaced, if its client had set both."""
     is_own = client_of(change) == owner and change["value"] is None
     return who_did(run, change, owner, "set it anew" if is_own else "set another value over it")
 

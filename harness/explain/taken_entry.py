@@ -26,8 +26,8 @@ class _Taken(NamedTuple):
 
 def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side], entered: Side) -> str:
     """`c5 was inside when c1, which gave up, took its entry out of queue: in its acquire it sent EVAL to n1 at +9.0 ms;
-    the node answered 0 (LPOP).`; empty if no entry of those that were inside is known to have been taken out, of a key
-    that the client which entered changed as it acquired."""
+    the node answered 0 (LPOP).`; empty if no such request is known. Only keys count that the client which `entered`
+    changed as it acquired."""
     ledger = run.ledger
     if ledger is None or wire is None:
         return ""

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 
 _FIRST: Final = "LPUSH"
-_POP: Final = {"LPOP": 0, "RPOP": -1}
-_KEEP: Final = ("ZINCRBY", "PEXPIRE", "EXPIRE", "PEXPIREAT", "EXPIREAT", "PERSIST")
+POP: Final = {"LPOP": 0, "RPOP": -1}
+"""At which end of a list these take an entry out."""
+KEEP: Final = ("ZINCRBY", "PEXPIRE", "EXPIRE", "PEXPIREAT", "EXPIREAT", "PERSIST")
+"""These leave the entries of a key as they are."""
 _OF_LIST: Final = "LREM"
 _COLUMNS: Final = ("what", "did", "command", "client", "life", "is_seen", "at_ns")
 _Life = tuple[str, int]
@@ -77,7 +79,7 @@ def dead_entries(run: Recorded, ledger: Ledger) -> dict[str, list[Entry]]:
     asked = sorted(map(str, run.ops["key"].unique()), key=len, reverse=True)
     for (node, key), own in rows.groupby(["node", "key"], observed=True):
         of = asked[0] if len(asked) == 1 else next((name for name in asked if name in str(key)), None)
-        has_places = own["did"].isin((*REMOVE, *_POP)).any()
+        has_places = own["did"].isin((*REMOVE, *POP)).any()
         if of is not None and has_places and (put := _put(ledger, str(node), str(key), own[adds[own.index]], ends)):
             went = followed(ledger, own, put)
             found[of] += (entry for entry, _ in went if entry.dead_ns < entry.until_ns)
@@ -134,14 +136,14 @@ def followed(ledger: Ledger, rows: Any, put: dict[int, Entry]) -> Iterator[tuple
             gone, there = there, []
         elif row in put:
             there = [put[row], *there] if did == _FIRST else [*there, put[row]]
-        elif did in _POP:
-            gone = [there.pop(_POP[did])] if there else []
+        elif did in POP:
+            gone = [there.pop(POP[did])] if there else []
         elif did in REMOVE:
             named = did in (_OF_LIST, command)
             own = [entry for entry in there if entry[:2] == (client, life) and named]
             gone = [entry for entry in own if not entry.words.isdisjoint(removing.get(row, ()))] or own or there
             there = [entry for entry in there if entry not in gone]
-        elif did not in _KEEP:
+        elif did not in KEEP:
             gone, there = there, []
         yield from ((entry._replace(until_ns=at_ns), row) for entry in gone)
     yield from ((entry, -1) for entry in there)

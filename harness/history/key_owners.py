@@ -196,7 +196,7 @@ def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tupl
 def _kept_besides(run: RunTables, ledger: Ledger, sections: Mapping[str, Sequence[int]]) -> set[str]:
     """Those of a lock that lets several clients in that tell who waits, or who was seen last: of the keys whose names
     have an identifier, and are alike otherwise, hardly any is one that its own section's release freed. `sections`: by
-    key, the places of those that it was set for."""
+    key, the places of the sections that it was set for."""
     rows, places = ledger.rows, places_of(run.sections)
     releases = rows[((rows["f"] == "release") & rows["what"].isin(["deleted", "changed"])).to_numpy(bool)]
     freed = {(str(key), places.get(tuple(of))) for key, *of in rows_of(releases, "key", "task", "life", "section")}

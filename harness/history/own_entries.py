@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from harness.history.calls import NO_CALL
+from harness.history.entries import KEEP, POP
 from harness.history.key_owners import places_of, rows_of
 from harness.history.ledger import ENDINGS
 from harness.history.members import ADD, REMOVE, words_of
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from harness.history.ledger import Ledger
     from harness.history.recorded import Recorded
 
-_POP: Final = {"LPOP": 0, "RPOP": -1}
-_KEEP: Final = ("ZINCRBY", "PEXPIRE", "EXPIRE", "PEXPIREAT", "EXPIREAT", "PERSIST")
 _COLUMNS: Final = ("what", "did", "command", "call", "f", "outcome", "is_in_call", "is_seen", "request", "at_ns")
 
 
@@ -59,16 +58,16 @@ def taken_out(run: Recorded, ledger: Ledger, node: str, key: str, by_ns: int) ->
         what, did, command, call, f, outcome, is_in_call, is_seen, request, at_ns = one
         if what in (*ENDINGS, "set"):
             content = _Content(is_known=bool(is_seen))
-        if what in ENDINGS or not is_seen or did in _KEEP:
+        if what in ENDINGS or not is_seen or did in KEEP:
             continue
         named, call = words.get(row, frozenset()), call if is_in_call else NO_CALL
         gone: list[Added] = []
         if did in ADD:
             content.add(Added(call, named), first=did == "LPUSH")
             continue
-        if did in _POP:
+        if did in POP:
             leaving = ledger.calls.granted(call) if (f, outcome) == ("release", "ok") else NO_CALL
-            gone = content.popped(_POP[did], leaving)
+            gone = content.popped(POP[did], leaving)
         elif did in REMOVE:
             gone = [entry for entry in content.there if not entry.words.isdisjoint(named)]
             if did != command:

@@ -20,8 +20,8 @@ _QUESTIONS: Final = (
 
 
 def renewal_requests(run: Recorded, sent: NodeRequests, section: Any, keys: Collection[str]) -> list[Request]:
-    """The requests to any node that name one of the keys, until the section ended; but not those that only read, in the
-    calls in which the client asked whether it still held the lock. `section`: its client, start and end."""
+    """The client's requests within the section that name one of the keys. A request that only reads, sent while the
+    client asks whether it still holds the lock, renews nothing and is left out."""
     held = run.ops[((run.ops["f"] == "held") & (run.ops["client"] == section.client)).to_numpy(bool)]
     calls = list(rows_of(held, "invoke_ns", "complete_ns"))
     asked = (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
 AGREE: Final = 20
-"""So many requests over a connection that was known by then."""
+"""How many requests must confirm what an earlier one over the same connection had shown."""
 
 
 def task_connections(run: Recorded, ledger: Ledger) -> dict[str, dict[int, str]]:
