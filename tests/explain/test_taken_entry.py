@@ -67,11 +67,16 @@ def test_no_entry_of_a_client_that_was_inside_is_known_to_be_taken_out(how: Any)
     assert queue(**how).cause == "unknown"
 
 
-def slots(*, sent: str = "ZREM slots slot-of-c1", by: str = "c1@2") -> Told:
-    """c1@1 and c2 have both permits; the refused acquire of another task takes out the slot of c1@1."""
+def slots(*, sent: str = "ZREM slots slot-of-c1", by: str = "c1@2", left: bool = False) -> Told:
+    """c1@1 and c2 have both permits; the refused acquire of another task takes out the slot of c1@1. `left`: so is the
+    slot of an acquire that was refused before."""
     story = _Kept(workload="semaphore", permits=2, clients=4, nodes=1, ttl_ms=200)
     story.watched("n1")
-    story.does("c1", "EVAL take 1 slots slot-of-c1 value-of-c1-1", 9, "set", "ZADD")
+    if left:
+        story.op("c3", "acquire", "fail", 0, 3, 6).does(
+            "c3", "EVAL take 1 slots slot-left value", 4, "set", "ZADD", "0"
+        )
+    story.does("c1", "EVAL take 1 slots slot-of-c1 value-of-c1-1", 9, "changed" if left else "set", "ZADD")
     story.does("c2", "EVAL take 1 slots slot-of-c2 value-of-c2-1", 12, "changed", "ZADD")
     story.does(by.partition("@")[0], sent, 25, "changed", "ZREM")
     story.does("c3", "EVAL take 1 slots slot-of-c3 value-of-c3-1", 29, "changed", "ZADD")
@@ -91,3 +96,8 @@ def test_a_refused_acquire_takes_out_the_slot_of_a_holder(by: str) -> None:
 def test_a_slot_that_is_not_named_is_not_told_of() -> None:
     assert slots(sent="ZREM slots slot-of-c9").cause is None
     assert slots(sent="EVAL free 1 slots slot-of-c9").cause is None
+
+
+def test_a_script_may_mean_the_slot_of_a_call_that_is_over() -> None:
+    assert slots(sent="EVAL free 1 slots slot-of-c1", by="c4").cause == "entry taken"
+    assert slots(sent="EVAL free 1 slots slot-of-c1", by="c4", left=True).cause is None

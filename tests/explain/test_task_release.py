@@ -14,15 +14,24 @@ from tests.explain.stories import Story
 from tests.golden import Golden
 
 
-def released(*, by: str = "c1", value: str = "of-c1", asks: bool = False, at: float = 70.2) -> Told:
-    """c1@1 outlives its lease, its key expires, and c1@2 gets in. Then c1@1 releases, while c1@3 waits."""
-    story = Story(clients=2, nodes=1, tasks=3).watched("n1")
-    story.request("c1", "n1", "SET k1 of-c1 NX", 9, 9.2).seen("n1", "set", 9.4, "of-c1", since=8.9, ttl=36)
-    story.seen("n1", "expired", 45.2, since=45)
-    story.request("c1", "n1", f"SET k1 {value} NX", 49, 49.2).seen("n1", "set", 49.4, value, since=48.9, ttl=100)
-    story.request(by, "n1", "EVAL release 1 k1 of-c1", at, at + 0.2, reply="1")
-    story.seen("n1", "deleted", at + 0.3, value, since=at - 0.1)
-    story.request("c2", "n1", "SET k1 of-c2 NX", 75, 75.2).seen("n1", "set", 75.4, "of-c2", since=74.9, ttl=100)
+def released(
+    *, by: str = "c1", value: str = "of-c1", asks: bool = False, at: float = 70.2, nodes: int = 1, deleted: int = 1
+) -> Told:
+    """c1@1 outlives its lease, its key expires, and c1@2 gets in. Then c1@1 releases, while c1@3 waits. On the first
+    nodes the release deletes the key (`deleted`: on how many), on the others something else does."""
+    names = [f"n{number}" for number in range(1, nodes + 1)]
+    story = Story(clients=2, nodes=nodes, tasks=3).watched(*names)
+    for number, node in enumerate(names):
+        story.request("c1", node, "SET k1 of-c1 NX", 9, 9.2).seen(node, "set", 9.4, "of-c1", since=8.9, ttl=36)
+        story.seen(node, "expired", 45.2, since=45)
+        story.request("c1", node, f"SET k1 {value} NX", 49, 49.2)
+        story.seen(node, "set", 49.4, value, since=48.9, ttl=100)
+        if number < deleted:
+            story.request(by, node, "EVAL release 1 k1 of-c1", at, at + 0.2, reply="1")
+            story.seen(node, "deleted", at + 0.3, value, since=at - 0.1)
+        else:
+            story.seen(node, "expired", 72, value, since=71)
+        story.request("c2", node, "SET k1 of-c2 NX", 75, 75.2).seen(node, "set", 75.4, "of-c2", since=74.9, ttl=100)
     story.op("c1@3", "acquire", "fail", 1, 8, 120).op("c2@2", "acquire", "fail", 1, 8, 120)
     if asks:
         story.op("c1@2", "held", "ok", 1, 69, 72)
@@ -46,3 +55,8 @@ def test_a_late_release_deletes_the_key_of_another_task(golden: Golden) -> None:
 )
 def test_it_is_not_known_to_be_another_tasks(how: dict[str, Any]) -> None:
     assert released(**how).cause != "another task's release"
+
+
+@pytest.mark.parametrize(("deleted", "is_so"), [(2, True), (1, False)])
+def test_of_several_nodes_a_majority_must_have_lost_it_so(deleted: int, is_so: bool) -> None:
+    assert (released(nodes=3, deleted=deleted).cause == "another task's release") is is_so

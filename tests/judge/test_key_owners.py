@@ -284,3 +284,14 @@ def test_the_keys_that_tell_who_waits_are_no_places(freed_by: str, of: list[int]
         history.request(by, "n1", f"DEL {name}", at, at + 0.1).seen("n1", "deleted", at + 0.2, since=at, key=name)
     history.request("c1", "n1", "ZREM k1:holders c1", 50.8, 50.9).seen("n1", "changed", 51, key="k1:holders", since=50)
     assert sections(history) == of
+
+
+@pytest.mark.parametrize(("config", "of"), [({"workload": "rw-lock"}, [0]), (SEMAPHORE, [])])
+def test_a_readers_field_that_is_counted_up_is_its_own(config: dict[str, Any], of: list[int]) -> None:
+    """A semaphore counts its permits in a field."""
+    shared = {"shared": True} if "permits" not in config else {}
+    history = History(**config).watch("n1").section("c1", 10, 50, asked=5, **shared)
+    history.seen("n1", "set", 8.4, "c1=1", since=8, key="k1:all", ttl=100, is_hash=True)
+    history.request("c1", "n1", "HINCRBY k1:all c1 1", 8, 8.2)
+    history.request("c1", "n1", "DEL k1:all", 50.5, 50.6).seen("n1", "deleted", 50.7, since=50.5, key="k1:all")
+    assert sections(history) == of

@@ -108,13 +108,17 @@ def expired(
     after: Any = (),
     asks: Any = range(500, 4_500, 400),
     bare: int = 0,
+    elsewhere: bool = False,
     unseen: Any = (),
     outcome: Any = "fail",
     **config: Any,
 ) -> History:
     """c1 puts an entry into a queue, which expires with it, and asks on; others put their own there, and get in. Of the
-    grants, `bare` ones come without an entry. `before`, `after`: what a client does to the queue then."""
-    history = History(**({"ttl_ms": 400, "nodes": 1, "clients": 4} | config)).watch("n1")
+    grants, `bare` ones come without an entry. `before`, `after`: what a client does to the queue then. `elsewhere`: c1
+    puts its entry into a queue on n2, too."""
+    history = History(**({"ttl_ms": 400, "nodes": 2 if elsewhere else 1, "clients": 4} | config)).watch("n1")
+    if elsewhere:
+        history.watch("n2")
     history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(80_000), ms(90_000), ms(95_000)
 
     def change(at: float, client: str, script: str, words: str, event: Any) -> None:
@@ -126,6 +130,9 @@ def expired(
         more = {"deadline_ns": ms(at + 4_800), "validity_ms": 300.0} if outcome == "ok" else {}
         history.op("c1", "acquire", outcome, number, at, at + 4_500, **more)
         change(at + 10, "c1", "RPUSH", words.format(number), "set")
+        if elsewhere:
+            history.request("c1", "n2", f"EVAL RPUSH 2 k1 queue {words.format(number)}", at + 12, at + 13, reply="0")
+            history.seen("n2", "set", at + 13, since=at + 11, key="queue").key_events[-1].command = "RPUSH"
         for client, script in before:
             change(at + 30, client, script, f"entry-of-c1-{number}", "changed")
         history.seen("n1", what, at + 100, since=at + 99, key="queue")
@@ -173,13 +180,14 @@ def test_a_client_whose_entry_went_with_its_key_waits_for_nothing(what: Any, con
         {"asks": range(500, 2_100, 400)},
         {"asks": range(2_100, 4_500, 400)},
         {"outcome": "ok"},
+        {"elsewhere": True},
     ],
     ids=str,
 )
 def test_it_may_have_its_turn_or_may_have_had_it_if(how: Any) -> None:
     """It happened once; the word is not its own; another one took it out, or moved it, first; it was put there again;
     few got in; too few to know the way in; one got in without an entry; it asked only at first, or only at last; it
-    was granted."""
+    was granted; it had an entry on another node."""
     assert count(expired(**how)) == 0
 
 

@@ -21,6 +21,7 @@ def asleep(
     until: float = 5000,
     grants: int = 30,
     of_another: int = 0,
+    every: int = 100,
     over: int = OTHER,
     ask: str = "SET k1 x NX PX 400",
     answered: float | None = 1002,
@@ -28,8 +29,8 @@ def asleep(
     asks: Any = (),
     **config: Any,
 ) -> History:
-    """c1@1 asks, subscribes, and waits. c1@2, and before it c2, get the lock every 100 ms. `asks`: what else is sent,
-    when and over which connection."""
+    """c1@1 asks, subscribes, and waits. c1@2, and before it c2, get the lock, `every` so many ms. `asks`: what
+    else is sent, when and over which connection."""
     history = History(**({"ttl_ms": 400, "nodes": 1, "clients": 3, "tasks": 2} | config)).watch("n1")
     history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(80_000), ms(90_000), ms(95_000)
     history.op("c1@1", "acquire", "fail", 1, 1000, until)
@@ -39,7 +40,7 @@ def asleep(
     for at, connection, words in asks:
         history.request("c1", "n1", words, at, at + 1, connection=connection, reply="null", did=False)
     for turn in range(-2, grants):
-        of, came = "c2@1" if 0 <= turn < of_another else "c1@2", 1100 + 100 * turn
+        of, came = "c2@1" if 0 <= turn < of_another else "c1@2", 1100 + every * turn
         client, connection = of[:2], OTHER if of == "c1@2" else 22
         history.section(of, came + 10, came + 50, number=turn + 10, asked=came)
         history.request(client, "n1", f"SET k1 v{turn} NX PX 400", came + 5, came + 6, connection=connection)
@@ -81,6 +82,8 @@ ASKS = "SET k1 x NX PX 400"
         {"grants": 18},
         {"grants": 9},
         {"of_another": 26},
+        {"of_another": 36, "grants": 60},
+        {"every": 500},
         {"over": OWN},
         {"ask": "BLPOP k1:wake 9"},
         {"answered": None},
@@ -91,8 +94,8 @@ ASKS = "SET k1 x NX PX 400"
 )
 def test_not_if(how: Any) -> None:
     """It asked; a connection that may be its own did; it waited for a moment; too few requests show whose connections
-    they are; few got in, or few of its own process; its tasks share a connection; it was blocked on the node; it had no
-    answer; nor had its subscription, or a late one."""
+    they are; few got in, or few of its own process, also where enough show the connections; its tasks share a
+    connection; it was blocked on the node; it had no answer; nor had its subscription, or a late one."""
     assert longest(asleep(**how)) is None
 
 
