@@ -5,7 +5,8 @@ A new nemesis is one module in this folder with a `NEMESIS` object in it; nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -118,7 +119,8 @@ class World:
     """What a fault acts on during the run. `called_off`: whether what is under way should be given up, because the load
     is over or the user asked to stop. `out_of_time`: whether nothing is looked at again and again any more, because the
     user asked to stop a moment ago, or the time for healing is over. `kept_down`: by node, the ids of the active faults
-    that keep it down; the node is started again when the last of them is healed."""
+    that keep it down; the node is started again when the last of them is healed. `sleep`: for so many seconds, between
+    two looks whether the moment has come that a fault is aimed at; other faults are injected and healed meanwhile."""
 
     cluster: Cluster
     clients: Mapping[str, Client]
@@ -126,6 +128,7 @@ class World:
     called_off: CalledOff = never
     out_of_time: CalledOff = never
     kept_down: dict[str, set[str]] = field(default_factory=dict)
+    sleep: Callable[[float], None] = time.sleep
 
 
 class LateError(BrokenEnvironmentError):

@@ -80,7 +80,7 @@ def _one_inside(clients: Sequence[Client], world: World) -> str | None:
                 return client.name
         if time.monotonic() > deadline or world.called_off():
             return None
-        time.sleep(LOOK_EVERY_S)
+        world.sleep(LOOK_EVERY_S)
 
 
 class _LateWriteNemesis:

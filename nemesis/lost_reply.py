@@ -114,7 +114,7 @@ class LostReply(TargetFields, frozen=True):
                     return holders
                 known, left = held, now
             before &= set(there)
-            time.sleep(LOOK_EVERY_S)
+            world.sleep(LOOK_EVERY_S)
         return ()
 
     def _links(self, clients: Iterable[str]) -> tuple[LinkName, ...]:

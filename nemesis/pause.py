@@ -109,7 +109,7 @@ class Pause(TargetFields, frozen=True):
             if self.at == "held-by-majority":
                 return stop_untold(world, owner, candidates, CATCH_WITHIN_S)
             most = 1 if self.most is msgspec.UNSET else self.most
-            return Impact(paused_clients=_catch(candidates, self.aimed_at, most))
+            return Impact(paused_clients=_catch(world, candidates, self.aimed_at, most))
         clients = tuple(name for name in self.clients if _can_be_paused(world.clients[name]))
         for name in clients:
             world.clients[name].pause()
@@ -174,7 +174,7 @@ def _can_be_paused(client: Client) -> bool:
     return client.is_alive() and not client.is_paused()
 
 
-def _catch(clients: Sequence[Client], step: Step, most: int) -> tuple[str, ...]:
+def _catch(world: World, clients: Sequence[Client], step: Step, most: int) -> tuple[str, ...]:
     """Stop up to `most` clients that are where they were to be caught, in the order of preference. A client that
     slipped out before the signal hit it runs on, and the next one is tried. Empty if none was caught in time."""
     deadline = time.monotonic() + CATCH_WITHIN_S
@@ -189,7 +189,7 @@ def _catch(clients: Sequence[Client], step: Step, most: int) -> tuple[str, ...]:
                     return tuple(client.name for client in caught)
             if time.monotonic() > deadline:
                 return tuple(client.name for client in caught)
-            time.sleep(LOOK_EVERY_S)
+            world.sleep(LOOK_EVERY_S)
     except BaseException:
         do_all(client.resume for client in caught)
         raise

@@ -21,6 +21,7 @@ from nemesis.base import Client, World, hitting
 from nemesis.quorum_loss import Held, holders_of
 
 REPLIES_LATE_MS = 20
+LOOK_EVERY_S = 0.000_5
 TOLD_WITHIN_S = 0.03
 """A client that acquires over fast links knows it by then: if none does, the lock is the stopped client's."""
 
@@ -60,6 +61,7 @@ def _await_untold(world: World, reader: KeyReader, client: Client, deadline: flo
             ):
                 return True
             client.resume()
+        world.sleep(LOOK_EVERY_S)
     return False
 
 

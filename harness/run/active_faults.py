@@ -39,7 +39,8 @@ class ActiveFaults:
 
     Different faults may be injected and healed by different threads at the same time. Those of links alone do not wait
     for each other; those of nodes and clients do, because what one does to a process another one must not do at the
-    same time. `observe` is called by the threads that inject and heal.
+    same time. One that only waits for its moment keeps no other waiting (`World.sleep`). `observe` is called by the
+    threads that inject and heal.
     """
 
     def __init__(self, world: World, observe: Callable[[FaultEvent], None]) -> None:
@@ -65,12 +66,13 @@ class ActiveFaults:
         were seen down, or for the longest lease if that is less: whatever ends the fault early, a node that was to
         outlast its leases does.
         """
+        world = replace(self._world, sleep=self._let_others) if self._is_of_processes(fault) else self._world
         with self._alone(fault):
             leader = leader_of(self._world) if self._is_group and fault.targets.nodes else None
             began_ns = monotonic_ns()
             self._held[fault_id] = _ActiveFault(nemesis, fault, Impact())
             try:
-                impact = fault.inject(self._world, fault_id)
+                impact = fault.inject(world, fault_id)
             except LateError as late:
                 done_ns = monotonic_ns()
                 held = self._held[fault_id] = self._taken(nemesis, fault, late.impact, done_ns, lasts_ms)
@@ -139,8 +141,20 @@ class ActiveFaults:
 
     def _alone(self, fault: Fault) -> AbstractContextManager[object]:
         """While it is held, no other fault touches a node or a client, if this one does."""
+        return self._on_processes if self._is_of_processes(fault) else nullcontext()
+
+    @staticmethod
+    def _is_of_processes(fault: Fault) -> bool:
         hit = fault.targets
-        return self._on_processes if hit.nodes or hit.clients or not hit.links else nullcontext()
+        return bool(hit.nodes or hit.clients or not hit.links)
+
+    def _let_others(self, seconds: float) -> None:
+        """Called by a fault that is alone."""
+        self._on_processes.release()
+        try:
+            sleep(seconds)
+        finally:
+            self._on_processes.acquire()
 
     def _record(
         self,

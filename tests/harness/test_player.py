@@ -21,6 +21,7 @@ from cluster.server import Holdings
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import FaultEvent
 from harness.run.player import LOOK_EVERY_MS, Player
+from nemesis.pause import Pause
 from nemesis.schedule import Planned, PlannedFor, Schedule, draw_schedule, load_schedule, parse_spec
 from tests.nemesis.fakes import FakeWorld, topology
 
@@ -229,6 +230,24 @@ def test_two_faults_of_processes_wait_for_each_other(monkeypatch: pytest.MonkeyP
     player.play(0)
     player.heal_all()
     assert most == [1, 1]
+
+
+def test_a_fault_that_waits_for_its_moment_delays_no_other() -> None:
+    world, events = FakeWorld(topology(clients=2)), list[FaultEvent]()
+    aimed = Pause(clients=("c1", "c2"), nodes=(), inside=True)
+    of = topology(clients=2)
+    faults = (
+        Planned("f1", 0, 60_000, "pause", msgspec.to_builtins(aimed)),
+        Planned("f2", 1, 60_000, "crash", {"nodes": ["n2"], "clients": []}),
+    )
+    plan = Schedule(1, 7, "standard", PlannedFor(of.clients, of.nodes, of.ttl_ms), 120_000, faults)
+    player = Player(plan, world.world, events.append)
+    player.play(0)
+    deadline = time.monotonic() + 30
+    while len(events) < 2 and time.monotonic() < deadline:
+        player.play(1)
+    player.heal_all()
+    assert [(event.fault, event.holds) for event in events[:2]] == [("f2", True), ("f1", False)]
 
 
 def test_what_a_fault_raises_is_raised_by_the_player_and_everything_is_healed_all_the_same(
