@@ -17,9 +17,9 @@ A client that did ask, had answers, and was not let in although all the rest was
 vain, too. So it has after as long as a gap without a grant takes (`harness.checkers.starvation.least_gap_ms`) if there
 was an entry in the lock's state for which no client comes (`harness.history.entries`): a lock may wait for another
 client's turn, but no longer than a few leases for one that is gone, or whose user had cancelled the call. In the second
-case that client ran and had answers from the nodes all that time, no fault was in force on it, and what the call may
-leave had been there for its TTL before: it could have taken its entry out. Attempts that set the key and undo it take
-it for that time.
+case, and if the call had given up, that client ran and had answers from the nodes all that time, no fault was in force
+on it, and what the call may leave had been there for its TTL before: it could have taken its entry out. Attempts that
+set the key and undo it take it for that time.
 
 A client that had subscribed to a channel is not bound to whole seconds. If it then said and heard nothing for the
 lease, or a second if that is longer, and `SLACK_MS` more, the last lease that it saw had run out, and it did not look
@@ -283,13 +283,16 @@ def _in_vain(
         return
     for began, done in silences(run, wait, client, since_ns, until_ns, patience):
         yield _Vain(wait, began, done)
-    answers, ran = client.answered(since_ns, until_ns), ran_ns(run, wait.client, since_ns, until_ns)
-    there = (one for one in left if one.dead_ns <= since_ns and one.until_ns >= until_ns)
-    dead = (one for one in there if one.died_ns <= since_ns or _could_undo(run, links, one.client, since_ns, until_ns))
-    entry = min(dead, key=lambda one: one.at_ns, default=None)
-    least = TIMES * patience if entry is None else max(patience, round(least_gap_ms(run) * 1e6))
-    if answers >= LEAST_ANSWERS and ran >= least:
-        yield _Vain(wait, since_ns, until_ns, answers, entry=entry)
+    there = (one for one in left if one.dead_ns < until_ns <= one.until_ns)
+    for entry in (*sorted(there, key=lambda one: one.at_ns), None):
+        began = since_ns if entry is None else max(since_ns, entry.dead_ns)
+        if entry is not None and entry.died_ns > began and not _could_undo(run, links, entry.client, began, until_ns):
+            continue
+        least = TIMES * patience if entry is None else max(patience, round(least_gap_ms(run) * 1e6))
+        answers = client.answered(began, until_ns)
+        if answers >= LEAST_ANSWERS and ran_ns(run, wait.client, began, until_ns) >= least:
+            yield _Vain(wait, began, until_ns, answers, entry=entry)
+            return
 
 
 def _could_undo(run: Recorded, links: Links, client: str, since_ns: int, until_ns: int) -> bool:
@@ -388,9 +391,9 @@ def _example(run: Recorded, ledger: Ledger, one: _Vain) -> dict[str, object]:
 def _entry(run: Recorded, entry: Entry, since_ns: int) -> dict[str, object]:
     found = {name: getattr(entry, name) for name in ("client", "node", "key", "did")}
     found["at_ms"] = run.at_ms(entry.at_ns)
-    if entry.cancelled is None or entry.died_ns <= since_ns:
+    if entry.left is None or entry.died_ns <= since_ns:
         return found | {"died_ms": run.at_ms(entry.died_ns)}
-    return found | {"cancelled_ms": run.at_ms(entry.cancelled.at_ns)}
+    return found | {"cancelled_ms" if entry.left.how == "cancelled" else "gave_up_ms": run.at_ms(entry.left.at_ns)}
 
 
 def _listened(run: Recorded, ledger: Ledger, one: _Vain) -> dict[str, object]:
@@ -453,14 +456,12 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         did += f"; it had been silent for {lasting(float(example['silent_ms']) * 1e6)}"
     if (entry := example.get("entry")) is not None:
         of, where, put, node = (printable(str(entry[name])) for name in ("client", "key", "did", "node"))
-        is_cancelled = "cancelled_ms" in entry
-        ended_ms = float(entry["cancelled_ms" if is_cancelled else "died_ms"])
-        ended = "its user had cancelled that acquire by" if is_cancelled else "was gone by"
+        how = next(name for name in _ENDED if name in entry)
+        ended, cause = _ENDED[how]
         did += (
             f": {of} had put an entry into {where} on {node} at {float(entry['at_ms']):+,.1f} ms ({put}), {ended} "
-            f"{ended_ms:+,.1f} ms, and no request took that entry out"
+            f"{float(entry[how]):+,.1f} ms, and no request took that entry out"
         )
-        cause = "cancelled entry" if is_cancelled else "dead entry"
     return Told(
         f"{client} was waiting for {key}. From {float(example['at_ms']):+,.1f} ms on, for {lasting(for_ns)}, the key "
         f"was free{freed} and no fault was in the way; meanwhile {client} {did}.",
@@ -468,6 +469,12 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
+_ENDED: Final[Mapping[str, tuple[str, Cause]]] = {
+    "died_ms": ("was gone by", "dead entry"),
+    "cancelled_ms": ("its user had cancelled that acquire by", "cancelled entry"),
+    "gave_up_ms": ("its acquire had given up by", "entry of a refused call"),
+}
+"""By what tells when an entry was dead: how it is said, and the cause."""
 _FREED: Final[Mapping[str, str]] = {"deleted": "deleted", "expired": "expired", "lost": "lost by the node"}
 _LOOKS_AGAIN: Final = "a client that is not notified must retry once the last lease that it saw has expired"
 WAITS: Final = FindingKind(

@@ -48,6 +48,7 @@ Cause = Literal[
     "connections taken",
     "dead entry",
     "cancelled entry",
+    "entry of a refused call",
     "entry removed",
     "entry taken",
     "entry lost",
@@ -100,6 +101,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "connections taken": "the client's own waiters held all of its connections",
     "dead entry": "the lock waited for a client that was gone",
     "cancelled entry": "the lock waited for a call that its user had cancelled",
+    "entry of a refused call": "the lock waited for a call that had given up",
     "entry removed": "another client took a waiter's entry out, and it never came back",
     "entry taken": "another call took out the entry of a client that was inside",
     "entry lost": "waiters' entries went with the key of their queue, and they never came back",
@@ -121,7 +123,7 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
         "overlong",
     ),
     *("not woken", "not notified", "blocked too long", "not let in", "subscription lost", "dead entry"),
-    *("cancelled entry", "entry removed", "entry lost", "stopped asking"),
+    *("cancelled entry", "entry of a refused call", "entry removed", "entry lost", "stopped asking"),
     *("rejected", "connections taken"),
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""

@@ -1,14 +1,14 @@
 """Entries in the lock's state, a place in a queue or a member of a set, for which no client would come any more, and
 those which another client took out although theirs still waited.
 
-*Dead*: the client was gone, or its user had cancelled the acquire that had put the entry there. The witness does not
-read what such a key holds, so entries are followed by the commands that changed it. A command that adds, adds an entry
-of the client that sent it. One that removes what it names takes out the client's own entry of that name, or else all
-that the client has there; if it has none, or a script removes from what is no list, any may be gone. A pop takes the
-first or the last one of a list. After any other change, and while the node was not watched, nothing is known of the
-key. An entry is the dead client's if its request named it by a word that was in no request of another client, or of
-another life of its own, that added to the key; it is the cancelled call's if that word was in no request of another
-call. A key from which nothing was ever taken out holds no places: it may tell who was seen last.
+*Dead*: the client was gone, or the acquire that had put the entry there had been cancelled by its user, or had given
+up. The witness does not read what such a key holds, so entries are followed by the commands that changed it. A command
+that adds, adds an entry of the client that sent it. One that removes what it names takes out the client's own entry of
+that name, or else all that the client has there; if it has none, or a script removes from what is no list, any may be
+gone. A pop takes the first or the last one of a list. After any other change, and while the node was not watched,
+nothing is known of the key. An entry is the dead client's if its request named it by a word that was in no request of
+another client, or of another life of its own, that added to the key; it is a call's if that word was in no request of
+another call. A key from which nothing was ever taken out holds no places: it may tell who was seen last.
 
 *Removed*: an entry is a client's if the request that added it, in an acquire, has a word that no other call used to
 add. It was taken out if a request of another client that removes names that word, and the acquire never added anything
@@ -19,14 +19,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+
+import numpy as np
 
 from fencepost.history import process_of
-from harness.history.cancelled_calls import CancelledCall
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import rows_of
 from harness.history.ledger import ENDINGS
 from harness.history.members import ADD, REMOVE, words_of
+from harness.history.sent_after import SLACK_NS
 
 if TYPE_CHECKING:
     from harness.history.ledger import Change, Ledger
@@ -45,10 +47,19 @@ _Call = tuple[str, int]
 """A client, or a task of one, and when it began."""
 
 
+class Left(NamedTuple):
+    """An acquire that ended without the lock: its user had cancelled it, or it had given up. `at_ns`: nothing that it
+    had asked for was done later. `gone_ns`: by then all that it left should be gone."""
+
+    how: Literal["cancelled", "gave up"]
+    at_ns: int
+    gone_ns: int
+
+
 class Entry(NamedTuple):
-    """`did`: the command that put it there, `at_ns`. `died_ns`: its client was gone by then. `cancelled`: the call that
-    put it there, if its user cancelled it. It was certainly there until `until_ns`. `words`: those of its request that
-    no other call used. `call`: the one that put it there, if that matters."""
+    """`did`: the command that put it there, `at_ns`. `died_ns`: its client was gone by then. `left`: the call that put
+    it there, if that ended without the lock. It was certainly there until `until_ns`. `words`: those of its request
+    that no other call used. `call`: the one that put it there, if that matters."""
 
     client: str
     life: int
@@ -58,23 +69,23 @@ class Entry(NamedTuple):
     at_ns: int
     words: frozenset[str] = frozenset()
     died_ns: int = FOREVER_NS
-    cancelled: CancelledCall | None = None
+    left: Left | None = None
     until_ns: int = FOREVER_NS
     call: _Call = ("", 0)
 
     @property
     def dead_ns(self) -> int:
         """From then on a lock may not wait for it."""
-        return min(self.died_ns, FOREVER_NS if self.cancelled is None else self.cancelled.gone_ns)
+        return min(self.died_ns, FOREVER_NS if self.left is None else self.left.gone_ns)
 
 
 def dead_entries(run: Recorded, ledger: Ledger) -> dict[str, list[Entry]]:
-    """By the key that clients ask for, those of clients that were killed, or died, and of cancelled acquires."""
+    """By the key that clients ask for, those of clients that were killed, or died, and of calls that did not get it."""
     ends = _Ends.of(run)
     rows = ledger.rows
     adds = rows["did"].isin(ADD).to_numpy(bool)
     found: defaultdict[str, list[Entry]] = defaultdict(list)
-    if not (ends.died or ends.cancelled) or not adds.any():
+    if not (ends.died or ends.left) or not adds.any():
         return found
     asked = sorted(map(str, run.ops["key"].unique()), key=len, reverse=True)
     for (node, key), own in rows.groupby(["node", "key"], observed=True):
@@ -88,12 +99,19 @@ def dead_entries(run: Recorded, ledger: Ledger) -> dict[str, list[Entry]]:
 
 class _Ends(NamedTuple):
     died: dict[_Life, int]
-    cancelled: dict[_Call, CancelledCall]
+    left: dict[_Call, Left]
 
     @classmethod
     def of(cls, run: Recorded) -> Self:
         died = {(process_of(end.client), end.life): end.at_ns for end in run.ends if end.how in ("killed", "died")}
-        return cls(died, {(call.client, call.since_ns): call for call in run.cancelled})
+        refused = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")).to_numpy(np.bool_)]
+        stays_ns = round(run.lease_ms * 1e6) + SLACK_NS
+        left = {
+            (client, since_ns): Left("gave up", at_ns, at_ns + stays_ns)
+            for client, since_ns, at_ns in rows_of(refused, "client", "invoke_ns", "complete_ns")
+        }
+        cancelled = {(one.client, one.since_ns): Left("cancelled", one.at_ns, one.gone_ns) for one in run.cancelled}
+        return cls(died, left | cancelled)
 
 
 def _put(ledger: Ledger, node: str, key: str, adding: Any, ends: _Ends) -> dict[int, Entry]:
@@ -111,7 +129,7 @@ def _put(ledger: Ledger, node: str, key: str, adding: Any, ends: _Ends) -> dict[
     found, named = {}, {life for some in lives.values() if len(some) == 1 for life in some}
     for row, (did, client, life, at_ns, task, since_ns, is_in_call) in added.items():
         own = frozenset(word for word in words.get(row, ()) if len(calls[word]) == 1)
-        call = ends.cancelled.get((task, since_ns)) if own and is_in_call else None
+        call = ends.left.get((task, since_ns)) if own and is_in_call else None
         died_ns = ends.died.get((client, life), FOREVER_NS) if (client, life) in named else FOREVER_NS
         found[row] = Entry(client, life, node, key, did, at_ns, own, died_ns, call)
     return found if any(entry.dead_ns < FOREVER_NS for entry in found.values()) else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -566,12 +566,13 @@ def given_up(
     answered: float = 700,
     until: float = 3000,
     is_cancelled: bool = True,
+    outcome: Literal["info", "fail"] = "info",
     **more: Any,
 ) -> History:
-    """As `queue`, but c3 lives, and its user cancels at 90 the call that took a place in the queue. What it left may be
-    there until 740. c3 then asks for another key."""
+    """As `queue`, but c3 lives, and its user cancels at 90 the call that took a place in the queue, or that call gives
+    up then. What it left may be there until 740. c3 then asks for another key."""
     history = queue((sent, "c3", MINE), *did, how=None, until=until, **more)
-    history.op("c3", "acquire", "info", 1, 55, 90, cancelled=is_cancelled).op(
+    history.op("c3", "acquire", outcome, 1, 55, 90, cancelled=is_cancelled).op(
         "c3", "acquire", "fail", 2, 92, 3050, key="k2"
     )
     return asks(history, answered, 3000, client="c3", since=800)
@@ -588,6 +589,31 @@ def test_a_free_lock_that_waits_for_a_cancelled_call_has_less_time(golden: Golde
     (told,) = explain(run, Verdict("violation", "lock", check(run).findings, (), {}), 1)
     assert told.explanations[0].cause == "cancelled entry"
     golden(told.explanations[0].sentence)
+
+
+def test_a_free_lock_that_waits_for_a_call_that_gave_up_has_less_time(golden: Golden) -> None:
+    history = given_up(is_cancelled=False, outcome="fail")
+    (example,) = only(history).examples
+    assert (example["at_ms"], example["for_ms"], example["entry"]["gave_up_ms"]) == (740, 3000 - 740, 90)
+    run = history.recorded()
+    (told,) = explain(run, Verdict("violation", "lock", check(run).findings, (), {}), 1)
+    assert told.explanations[0].cause == "entry of a refused call"
+    golden(told.explanations[0].sentence)
+
+
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [
+        ({"until": 2740}, 2000),
+        ({"until": 2739}, None),
+        ({"outcome": "info"}, None),
+        ({"sent": 91}, None),
+        ({"answered": 1_100}, None),
+    ],
+    ids=str,
+)
+def test_an_entry_is_a_refused_calls_only_if_all_is_on_record(how: Any, found: float | None) -> None:
+    assert longest(given_up(is_cancelled=False, **{"outcome": "fail"} | how)) == found
 
 
 @pytest.mark.parametrize(("until", "found"), [(2740, 2000), (2739, None)])

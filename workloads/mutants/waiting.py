@@ -110,9 +110,8 @@ class SleepsForSeconds(WakesByPush):
     "stays in the queue",
     "who gives up leaves the queue",
     conditions="blocking",
-    finding="unavailable-while-free",
-    cause="nothing set",
-    also={"waits-for-free-lock": "not let in"},
+    finding="waits-for-free-lock",
+    cause="entry of a refused call",
     source="redisson/redisson#1104",
 )
 class StaysInTheQueue(QueueLock):
