@@ -23,7 +23,7 @@ from nemesis.base import Client, Evidence, FaultClass, Needs, Step, TargetFields
 from nemesis.do_all import do_all, in_service
 from nemesis.names import Names
 from nemesis.partition_shapes import spare
-from nemesis.pause_before_reply import stop_untold
+from nemesis.pause_before_reply import late_replies, stop_untold, stopped_at
 from nemesis.random_draws import below, between, jittered, some, weighted
 
 CATCH_WITHIN_S = 1.0
@@ -54,10 +54,11 @@ DEFAULT_DURATION = DurationRange(Duration(1.2, in_ttls=True), Duration(2.5, in_t
 
 class Pause(TargetFields, frozen=True):
     """One pause: of `nodes`, or of `clients`, or, with `inside`, `acquiring` or `at`, of whichever one of `clients` is
-    there at that very moment, tried in their order from the one at `first` on. `held-by-majority`: of one of them that
-    acquires, as soon as a majority of the nodes holds its value, before it is told. `most`: how many clients are caught
-    at most, each at its own moment; unset: one. A step takes several requests, and one client is stopped at one of
-    them."""
+    there at that very moment, tried in their order from the one at `first` on. `held-by-majority`: of some of them that
+    acquire, as soon as a majority of the nodes holds the value of one, before it is told. A client that extends or
+    releases is gone soon: if none is caught for a while, replies to one that is inside are late until it comes. `most`:
+    how many clients are caught at most, each at its own moment; unset: one. A step takes several requests, and one
+    client is stopped at one of them."""
 
     inside: bool = False
     acquiring: bool = False
@@ -109,7 +110,14 @@ class Pause(TargetFields, frozen=True):
             if self.at == "held-by-majority":
                 return stop_untold(world, owner, candidates, CATCH_WITHIN_S)
             most = 1 if self.most is msgspec.UNSET else self.most
-            return Impact(paused_clients=_catch(world, candidates, self.aimed_at, most))
+            if self.at is msgspec.UNSET:
+                return Impact(paused_clients=_catch(world, candidates, self.aimed_at, most, CATCH_WITHIN_S))
+            if caught := _catch(world, candidates, self.at, most, CATCH_WITHIN_S / 2):
+                return Impact(paused_clients=caught)
+            client = next((client for client in candidates if client.is_at("inside")), candidates[0])
+            with late_replies(world, owner, [client]) as links:
+                caught = _catch(world, [client], self.at, 1, CATCH_WITHIN_S / 2)
+            return Impact(slow_links=links, paused_clients=caught)
         clients = tuple(name for name in self.clients if _can_be_paused(world.clients[name]))
         for name in clients:
             world.clients[name].pause()
@@ -174,15 +182,15 @@ def _can_be_paused(client: Client) -> bool:
     return client.is_alive() and not client.is_paused()
 
 
-def _catch(world: World, clients: Sequence[Client], step: Step, most: int) -> tuple[str, ...]:
+def _catch(world: World, clients: Sequence[Client], step: Step, most: int, within_s: float) -> tuple[str, ...]:
     """Stop up to `most` clients that are where they were to be caught, in the order of preference. A client that
     slipped out before the signal hit it runs on, and the next one is tried. Empty if none was caught in time."""
-    deadline = time.monotonic() + CATCH_WITHIN_S
+    deadline = time.monotonic() + within_s
     caught: list[Client] = []
     try:
         while True:
             for client in clients:
-                if _stopped_at(client, step):
+                if stopped_at(client, step):
                     caught.append(client)
                     deadline = min(deadline, time.monotonic() + MORE_WITHIN_S)
                 if len(caught) == most:
@@ -193,20 +201,6 @@ def _catch(world: World, clients: Sequence[Client], step: Step, most: int) -> tu
     except BaseException:
         do_all(client.resume for client in caught)
         raise
-
-
-def _stopped_at(client: Client, step: Step) -> bool:
-    """Stop the client if it is there now, and if it ran until now."""
-    if not client.is_at(step) or not _can_be_paused(client):
-        return False
-    caught = False
-    try:
-        client.pause()
-        caught = client.is_at(step) and client.is_paused()
-    finally:
-        if not caught:
-            client.resume()
-    return caught
 
 
 def _most(rng: Random, clients: Sequence[str]) -> int:

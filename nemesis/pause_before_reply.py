@@ -1,23 +1,27 @@
 """Stops a client that has the lock and does not know it: a majority of the nodes holds its value, and their replies are
 on their way.
 
-That moment lasts for a fraction of a millisecond, so it is stretched: the client's replies are late by less than most
-locks wait for a node. As soon as the nodes hold a value of which no client was told, the client is stopped and its
-links are healed. It finds the replies when it wakes up, as if they had come in time.
+That moment lasts for a fraction of a millisecond, so it is stretched: replies to half of the clients are late by
+less than most locks wait for a node. As soon as the nodes hold a value of which no client was told, those of them that
+acquire are stopped, because any of them may have set it, and their links are healed. They find the replies when they
+wake up, as if these had come in time.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from cluster.base import Delay
 from cluster.polling import becomes_true
 from cluster.server import KeyReader
 from fencepost.history import Impact
-from nemesis.base import Client, World, hitting
+from nemesis.base import Client, Step, World, hitting
+from nemesis.do_all import do_all
+from nemesis.links import LinkName
 from nemesis.quorum_loss import Held, holders_of
 
 REPLIES_LATE_MS = 20
@@ -27,24 +31,33 @@ TOLD_WITHIN_S = 0.03
 
 
 def stop_untold(world: World, owner: str, candidates: Sequence[Client], within_s: float) -> Impact:
-    """Stop the first of the candidates that acquires, as soon as it has the lock, if that happens within the time.
-    Raises LateError if its links were not changed in time."""
+    """Stop a client that acquires as soon as it has the lock, if that happens within the time. Which one gets it is not
+    known, so half of the candidates wait for late replies, and those of them that acquire are stopped together."""
     deadline = time.monotonic() + within_s
-    client = next((client for client in candidates if client.is_at("acquiring")), candidates[0])
-    links = tuple((client.name, node) for node in world.topology.nodes)
+    acquiring_first = sorted(candidates, key=lambda client: not client.is_at("acquiring"))
+    clients = acquiring_first[: (len(candidates) + 1) // 2]
     reader = world.cluster.key_reader()
     assert reader is not None, "refused before the run"
-    with reader, hitting(Impact(slow_links=links, paused_clients=(client.name,))):
+    with reader, late_replies(world, owner, clients) as links:
+        stopped = _await_untold(world, reader, clients, deadline)
+    return Impact(slow_links=links, paused_clients=stopped)
+
+
+@contextmanager
+def late_replies(world: World, owner: str, clients: Sequence[Client]) -> Iterator[tuple[LinkName, ...]]:
+    """Replies to these clients are late, so that a step takes longer. Yields their links. Raises LateError if these
+    were not changed in time."""
+    links = tuple((client.name, node) for client in clients for node in world.topology.nodes)
+    with hitting(Impact(slow_links=links, paused_clients=tuple(client.name for client in clients))):
         world.cluster.impair(links, owner, Delay(REPLIES_LATE_MS, 0, "from-node"), world.called_off)
         try:
-            is_stopped = _await_untold(world, reader, client, deadline)
+            yield links
         finally:
             world.cluster.restore(links, owner, world.called_off)
-    return Impact(slow_links=links, paused_clients=(client.name,) if is_stopped else ())
 
 
-def _await_untold(world: World, reader: KeyReader, client: Client, deadline: float) -> bool:
-    """Whether the client was stopped before this time while it had the lock and did not know."""
+def _await_untold(world: World, reader: KeyReader, clients: Sequence[Client], deadline: float) -> tuple[str, ...]:
+    """The clients that were stopped before this time, while one of them had the lock and did not know."""
     first_seen = dict.fromkeys(_held_by_majority(world, reader), -math.inf)
     while (now := time.monotonic()) < deadline and not world.called_off():
         held = _held_by_majority(world, reader)
@@ -52,17 +65,27 @@ def _await_untold(world: World, reader: KeyReader, client: Client, deadline: flo
         # The previous holder may still be on its way out when the new value is first seen.
         is_new = any(now - seen < REPLIES_LATE_MS / 1000 for seen in first_seen.values())
         somebody_knows = partial(_are_known, world, len(held))
-        if is_new and client.is_at("acquiring") and not somebody_knows():
-            client.pause()
-            if (
-                client.is_at("acquiring")
-                and client.is_paused()
-                and not becomes_true(somebody_knows, within_s=TOLD_WITHIN_S)
-            ):
-                return True
-            client.resume()
+        if is_new and not somebody_knows():
+            stopped = [client for client in clients if stopped_at(client, "acquiring")]
+            if stopped and not becomes_true(somebody_knows, within_s=TOLD_WITHIN_S):
+                return tuple(client.name for client in stopped)
+            do_all(client.resume for client in stopped)
         world.sleep(LOOK_EVERY_S)
-    return False
+    return ()
+
+
+def stopped_at(client: Client, step: Step) -> bool:
+    """Stop the client if it is there now, and if it ran until now."""
+    if not client.is_at(step) or client.is_paused() or not client.is_alive():
+        return False
+    caught = False
+    try:
+        client.pause()
+        caught = client.is_at(step) and client.is_paused()
+    finally:
+        if not caught:
+            client.resume()
+    return caught
 
 
 def _held_by_majority(world: World, reader: KeyReader) -> set[Held]:

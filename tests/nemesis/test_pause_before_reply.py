@@ -13,7 +13,7 @@ from nemesis.base import LateError, Step
 from nemesis.pause import Pause
 from tests.nemesis.fakes import FakeWorld, topology
 
-UNTOLD = Pause(at="held-by-majority", first=1, clients=("c1", "c2", "c3"))
+UNTOLD = Pause(at="held-by-majority", first=1, clients=("c1", "c2"))
 LINKS = (("c2", "n1"), ("c2", "n2"), ("c2", "n3"))
 
 
@@ -52,6 +52,28 @@ def test_it_is_stopped_as_soon_as_a_majority_holds_its_value_and_its_links_are_h
     assert (evidence.holds, evidence.seen) == (True, "c2 stopped, c2 acquiring")
     healed = UNTOLD.heal(fake.world, "f1", impact)
     assert (healed.holds, healed.seen) == (True, "c2 running")
+    assert not any(link.owners() for link in fake.cluster.links.values())
+
+
+def test_of_those_that_may_have_it_half_is_stopped_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeWorld(topology(clients=9, nodes=3))
+    for name in ("c2", "c5", "c6", "c7"):
+        fake.clients[name].acquiring = lambda: True
+    shows(fake, {}, held(b"mine", "n1", "n3"))
+    of = Pause(at="held-by-majority", first=5, clients=fake.world.topology.clients)
+    assert of.inject(fake.world, "f1").paused_clients == ("c6", "c7", "c2", "c5")
+
+
+def test_one_that_releases_too_fast_to_be_caught_is_caught_before_its_late_replies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pause, "CATCH_WITHIN_S", 0.1)
+    fake = FakeWorld(topology(clients=3, nodes=3))
+    fake.clients["c2"].inside = lambda: True
+    is_late = lambda: any(call.startswith("c2-n3.delay") for call in fake.calls)  # noqa: E731
+    monkeypatch.setattr(fake.clients["c2"], "is_at", lambda step: step == ("releasing" if is_late() else "inside"))
+    releasing = Pause(at="releasing", first=2, clients=("c1", "c2", "c3"))
+    assert releasing.inject(fake.world, "f1") == Impact(slow_links=LINKS, paused_clients=("c2",))
     assert not any(link.owners() for link in fake.cluster.links.values())
 
 
