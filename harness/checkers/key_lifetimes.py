@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 from fencepost.quorum import quorum
 from fencepost.text import count, listed, milliseconds, out_of, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.renewals import renewals_ended
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.key_owners import places_of, rows_of
@@ -227,10 +228,13 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
             cause="not prolonged",
         )
     if "held_ms" in example:
+        by_ns = run.timeline.start_ns + round(keys * 1e6)
+        note, is_silent = renewals_ended(run, case.sides[0], by_ns) if case.sides else ("", False)
         return Told(
             f"At {float(example['held_ms']):+,.1f} ms the lock told {client} that it still held it, but nothing had "
-            f"prolonged the keys in time: by {keys:+,.1f} ms they expire on so many nodes that no majority is left.",
-            cause="not prolonged",
+            f"prolonged the keys in time: by {keys:+,.1f} ms they expire on so many nodes that no majority is left"
+            f"{f'; {note}' if note else ''}.",
+            cause="not renewed" if is_silent else "not prolonged",
         )
     return Told(
         f"{client} was granted a lease until {lease:+,.1f} ms, but by {keys:+,.1f} ms the keys expire on "

@@ -34,14 +34,14 @@ from fencepost.text import listed, milliseconds, out_of, plural, printable
 from harness.checkers.free_waits import SECOND_NS, ran_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
-from harness.history.fault_windows import FOREVER_NS, longest_windows
+from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import places_of, rows_of
 from harness.history.ledger import ENDINGS, Ledger
 from harness.history.link_activity import Activity
 from harness.history.lock_keys import lock_keys
 from harness.history.node_requests import ERROR_REPLY, Request
 from harness.history.recorded import Recorded, named
-from harness.history.renewal_requests import renewal_requests
+from harness.history.renewal_requests import could_renew, renewal_requests
 from harness.verdict import Answer
 
 SHARE: Final = 0.9
@@ -116,7 +116,7 @@ def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
             since_ns = asked[-1].from_client_ns + round(SILENT * lease_ns)
             if not _gave_up(links.of(client), asked, row.start_ns + round(EARLY * lease_ns), since_ns, at_ns):
                 continue
-        if not _was_calm(run, process_of(client), since_ns, at_ns) or links.of(client).is_stuck(since_ns, at_ns):
+        if not could_renew(run, process_of(client), since_ns, at_ns) or links.of(client).is_stuck(since_ns, at_ns):
             continue
         if ran_ns(run, client, row.start_ns, at_ns) >= RAN * lease_ns:
             gone = (node for node, (what, at) in ended.items() if what == "expired" and at <= at_ns)
@@ -170,22 +170,6 @@ def _was_vouched_for(run: Recorded, section: Any, by_ns: int) -> bool:
     return bool(outcomes) and all(outcome == "ok" for outcome in outcomes)
 
 
-def _was_calm(run: Recorded, client: str, since_ns: int, at_ns: int) -> bool:
-    """Whether no fault was in force in this time that can have kept the client from asking a majority of the nodes to
-    renew."""
-    calm = set(run.nodes)
-    for event, began, done in longest_windows(run.faults):
-        if began >= at_ns or done <= since_ns:
-            continue
-        linked = {node for who, node in event.links if who == client}
-        if client in event.hit_clients and not linked:
-            return False
-        calm -= {*event.hit_nodes, *linked}
-    if len(calm) < quorum(len(run.nodes)):
-        return False
-    return not run.wrong_clocks.nodes(since_ns, at_ns) and not run.wrong_clocks.mislead(client, since_ns, at_ns)
-
-
 def _gave_up(client: Activity, asked: Sequence[Request], by_ns: int, since_ns: int, at_ns: int) -> bool:
     """Whether all these renewals had failed, soon, and the client had other requests answered when it was high time to
     try again."""
@@ -217,7 +201,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         f"{at:+,.1f} ms, {milliseconds(at - granted)} after the grant, because the lock "
         f"{sent}. {client} ran, no fault was in the way, and whenever it had "
         "asked before, the lock had said that it was still held.",
-        cause="not prolonged",
+        cause="not renewed",
     )
 
 
@@ -226,7 +210,7 @@ MISSED: Final = FindingKind(
     "renewal-missed",
     "lease",
     _told,
-    stands_for="not prolonged",
+    stands_for="not renewed",
     noun="lease(s) that the lock did not renew",
     surveyed="extension",
 )

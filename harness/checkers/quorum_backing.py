@@ -198,7 +198,7 @@ UNFOUNDED: Final = FindingKind(
     "lease-without-majority",
     "lease",
     _told,
-    comes_of=("not prolonged",),
+    comes_of=("not prolonged", "not renewed"),
     noun="section(s) not backed by a majority",
     surveyed="validity",
 )

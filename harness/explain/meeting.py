@@ -13,6 +13,7 @@ from harness.explain.kinds import Told
 from harness.explain.let_in import late_release
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, too_few, undecided
+from harness.explain.renewals import renewals_ended
 from harness.explain.server_changes import by_failover, by_session
 from harness.explain.taken_entry import entry_taken
 from harness.explain.task_release import task_release
@@ -41,6 +42,9 @@ def _cause(run: Recorded, evidence: Evidence, found: Sequence[NodePart], earlier
     if task_release(run, earlier, later):
         return "another task's release"
     cause = cause_of(found, are_too_few=bool(too_few(run, found, earlier, later)))
+    expired = (part.first for part in found if part.loss is not None and part.loss.how == "expired")
+    if cause == "expired" and all(side and renewals_ended(run, side, later.start_ns)[1] for side in expired):
+        return "not renewed"
     if cause == "unknown" and entry_taken(run, evidence.wire, [earlier], later):
         return "entry taken"
     if cause == "unknown" and evidence.wire is not None and late_release(run, evidence.wire, earlier, later):

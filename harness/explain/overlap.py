@@ -14,6 +14,7 @@ from harness.explain.given_ttl import over_at_once
 from harness.explain.let_in import let_in
 from harness.explain.node_replies import Said
 from harness.explain.nodes import Loss, NodePart, went_down
+from harness.explain.renewals import renewals_ended
 from harness.explain.requests import client_of, who_did
 from harness.explain.server_changes import by_failover
 from harness.explain.taken_entry import entry_taken
@@ -315,7 +316,9 @@ def _expired(run: Recorded, group: Sequence[NodePart]) -> str:
     if first.deadline_min_ns > max(loss.granted.by_ns for loss in found) + ttl * 1_000_000:
         until = at(run, first.deadline_min_ns)
         text += f", although the validity that the lock reported to {first.client} lasted until {until}"
-    return text
+    assert group[0].second is not None
+    note, _ = renewals_ended(run, first, group[0].second.start_ns)
+    return f"{text}; {note}" if note else text
 
 
 def _clocks(run: Recorded, group: Sequence[NodePart], from_ns: int, until_ns: int) -> str:

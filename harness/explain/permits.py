@@ -119,8 +119,13 @@ def _with_dead_entry(run: Recorded, given: Change) -> str:
     rows, calls, node = ledger.rows, ledger.calls, str(given["node"])
     for key in rows["key"][(rows["request"] == given["request"]).to_numpy(bool)].astype(str).unique():
         for one in taken_out(run, ledger, node, key, int(given["at_ns"])):
-            call, is_its = one.entry.call, ledger.change(one.row)["request"] == given["request"]
-            if is_its and calls.outcome[call] in ("fail", "info") and calls.complete_ns[call] < given["to_node_ns"]:
+            call, is_its = one.entries[0].call, ledger.change(one.row)["request"] == given["request"]
+            if (
+                is_its
+                and len(one.entries) == 1
+                and calls.outcome[call] in ("fail", "info")
+                and calls.complete_ns[call] < given["to_node_ns"]
+            ):
                 who = printable(str(calls.client[call]))
                 return f" In the same step it took out the entry of {who}'s acquire, which had ended without the lock."
     return ""

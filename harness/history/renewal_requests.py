@@ -1,4 +1,4 @@
-"""What a client sent in a section that may have been to renew its lease."""
+"""What a client sent in a section that may have been to renew its lease, and whether faults let it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from fencepost.history import process_of
+from fencepost.quorum import quorum
+from harness.history.fault_windows import longest_windows
 from harness.history.key_owners import rows_of
 from harness.history.node_requests import NodeRequests, Request
 from harness.history.recorded import Recorded
@@ -33,3 +35,19 @@ def renewal_requests(run: Recorded, sent: NodeRequests, section: Any, keys: Coll
     )
     found = (one for one in asked if not set(keys).isdisjoint((*one.keys, *one.arguments)))
     return sorted(found, key=lambda one: one.from_client_ns)
+
+
+def could_renew(run: Recorded, client: str, since_ns: int, at_ns: int) -> bool:
+    """Whether no fault was in force in this time that can have kept the client from asking a majority of the nodes to
+    renew."""
+    calm = set(run.nodes)
+    for event, began, done in longest_windows(run.faults):
+        if began >= at_ns or done <= since_ns:
+            continue
+        linked = {node for who, node in event.links if who == client}
+        if client in event.hit_clients and not linked:
+            return False
+        calm -= {*event.hit_nodes, *linked}
+    if len(calm) < quorum(len(run.nodes)):
+        return False
+    return not run.wrong_clocks.nodes(since_ns, at_ns) and not run.wrong_clocks.mislead(client, since_ns, at_ns)

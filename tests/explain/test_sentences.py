@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fencepost.history import STARVATION, ClientEnd, HowDown
@@ -197,6 +199,46 @@ def test_a_lock_that_was_to_renew_may_have_failed_to(renewed_at: float | None, e
     if renewed_at is not None:
         story.asked("c1", "extend", renewed_at, "0 0 0")
     assert story.told("overlap").sentence.endswith(ending)
+
+
+def unrenewed(**config: Any) -> Story:
+    """The lock renews every 30 ms, and says that c1 held it until 250; its keys expire at 109."""
+    story = Story(**{"renewal_ms": 30} | config).watched().let_in("c1", 10, 150, "OK OK OK", deadline=250)
+    story.saw(10, "set", "n1 n2 n3", "c1").saw(109, "expired", "n1 n2 n3", "c1")
+    return story.let_in("c2", 120, 130, "OK OK OK").saw(120, "set", "n1 n2 n3", "c2")
+
+
+def test_a_lock_that_sent_no_renewal(golden: Golden) -> None:
+    told = unrenewed().asked("c1", "extend", 125, "1 1 1").told("overlap")
+    assert told.cause == "not renewed"
+    golden(told.sentence)
+    assert unrenewed(renewal_ms=None).told("overlap").cause == "expired"
+
+
+def test_a_lock_whose_last_renewal_failed(golden: Golden) -> None:
+    told = unrenewed().asked("c1", "extend", 30, "1 1 1").asked("c1", "extend", 60, "ERR ERR ERR").told("overlap")
+    assert told.cause == "expired"
+    golden(told.sentence)
+
+
+@pytest.mark.parametrize("said", ["0 0 0", "1 1 1"])
+def test_a_renewal_that_was_answered_does_not_show_why_the_lease_ended(said: str) -> None:
+    told = unrenewed().asked("c1", "extend", 60, said).told("overlap")
+    assert told.cause == "expired"
+    assert "renew" not in told.sentence
+
+
+@pytest.mark.parametrize(
+    ("hit", "cause"),
+    [
+        ({"paused_clients": ("c1",)}, "expired"),
+        ({"paused_clients": ("c2",)}, "not renewed"),
+        ({"nodes": ("n1", "n2")}, "expired"),
+        ({"nodes": ("n1",)}, "not renewed"),
+    ],
+)
+def test_a_lock_that_a_fault_kept_from_renewing_is_not_to_blame(hit: Any, cause: str) -> None:
+    assert unrenewed().fault("f1", 30, 115, **hit).told("overlap").cause == cause
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,11 @@ def test_no_entry_of_a_client_that_was_inside_is_known_to_be_taken_out(how: Any)
     assert queue(**how).cause == "unknown"
 
 
-def slots(*, sent: str = "ZREM slots slot-of-c1", by: str = "c1@2", left: bool = False) -> Told:
+def slots(
+    *, sent: str = "ZREM slots slot-of-c1", by: str = "c1@2", did: str = "ZREM", left: bool = False, until: float = 190
+) -> Told:
     """c1@1 and c2 have both permits; the refused acquire of another task takes out the slot of c1@1. `left`: so is the
-    slot of an acquire that was refused before."""
+    slot of an acquire that was refused before. `until`: when the lease of c1@1 ends."""
     story = _Kept(workload="semaphore", permits=2, clients=4, nodes=1, ttl_ms=200)
     story.watched("n1")
     if left:
@@ -78,11 +80,11 @@ def slots(*, sent: str = "ZREM slots slot-of-c1", by: str = "c1@2", left: bool =
         )
     story.does("c1", "EVAL take 1 slots slot-of-c1 value-of-c1-1", 9, "changed" if left else "set", "ZADD")
     story.does("c2", "EVAL take 1 slots slot-of-c2 value-of-c2-1", 12, "changed", "ZADD")
-    story.does(by.partition("@")[0], sent, 25, "changed", "ZREM")
+    story.does(by.partition("@")[0], sent, 25, "changed", did)
     story.does("c3", "EVAL take 1 slots slot-of-c3 value-of-c3-1", 29, "changed", "ZADD")
     story.does("c3", "EVAL leave 1 slots slot-of-c3 value-of-c3-1", 50.2, "changed", "ZREM")
     story.op(by, "acquire", "fail", 1, 20, 27)
-    story.section("c1@1", 10, 70, asked=8, deadline=190).section("c2", 13, 60, asked=11, deadline=190)
+    story.section("c1@1", 10, 70, asked=8, deadline=until).section("c2", 13, 60, asked=11, deadline=190)
     return story.section("c3", 30, 50, asked=28, deadline=200).told("over-capacity")
 
 
@@ -101,3 +103,15 @@ def test_a_slot_that_is_not_named_is_not_told_of() -> None:
 def test_a_script_may_mean_the_slot_of_a_call_that_is_over() -> None:
     assert slots(sent="EVAL free 1 slots slot-of-c1", by="c4").cause == "entry taken"
     assert slots(sent="EVAL free 1 slots slot-of-c1", by="c4", left=True).cause is None
+
+
+@pytest.mark.parametrize("did", ["ZREMRANGEBYSCORE", "ZREMRANGEBYRANK", "ZPOPMIN"])
+def test_a_command_that_names_a_range_takes_out_one_of_those_that_were_inside(did: str) -> None:
+    told = slots(sent=f"{did} slots 0 9", by="c4", did=did)
+    assert told.cause == "entry taken"
+    assert "c1@1 and c2 were inside when c4, which gave up, took the entry of one of them out of slots" in told.sentence
+
+
+@pytest.mark.parametrize("how", [{"left": True}, {"until": 20}], ids=["of a refused acquire", "of a lease that ended"])
+def test_a_range_may_hold_nothing_but_what_was_over(how: Any) -> None:
+    assert slots(sent="ZREMRANGEBYSCORE slots 0 9", by="c4", did="ZREMRANGEBYSCORE", **how).cause is None

@@ -315,6 +315,25 @@ def test_a_lock_that_vouched_for_a_lease_that_no_renewal_prolonged(outcome: str,
     assert told.explanations[0].cause == cause
 
 
+@pytest.mark.parametrize(("renewed", "cause"), [(False, "not renewed"), (True, "not prolonged")])
+def test_a_lock_that_vouched_for_a_lease_and_had_sent_no_renewal(renewed: bool, cause: str, golden: Golden) -> None:
+    history = History(renewal_ms=30).watch(*NODES)
+    for number, asked in enumerate((100, 400), 1):
+        history.section("c1", asked + 5, asked + 50, asked=asked, deadline=asked + 100, number=number)
+        history.sets("c1", f"v{number}", number=number).op("c1", "held", "ok", number, asked + 35, asked + 36)
+        for node in NODES:
+            history.request("c1", node, f"SET k1 v{number} NX PX 60", asked + 1, asked + 4)
+            history.seen(node, "set", asked + 3, f"v{number}", since=asked + 1, ttl=60, read=asked + 4)
+            history.seen(node, "deleted", asked + 51)
+    history.request("c1", "n1", "EVAL renew 1 k1 v1 60", 130, 131, reply="0", did=False)
+    if renewed:
+        history.request("c1", "n1", "EVAL renew 1 k1 v2 60", 430, 431, reply="0", did=False)
+    finding = only(history)
+    (*_, told) = explain(history.recorded(), Verdict("violation", "lock", (finding,), (), {}), 2)[0].explanations
+    assert told.cause == cause
+    golden(told.sentence)
+
+
 def test_the_last_answer_that_vouched_for_it_is_told_and_it_was_untrue_from_the_end_of_the_keys_on() -> None:
     history = kept(60, 60, 60, end=110, lease=100).op("c1", "held", "ok", 1, 40, 41).op("c1", "held", "ok", 1, 100, 103)
     finding = only(history)

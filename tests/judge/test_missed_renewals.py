@@ -57,7 +57,7 @@ def test_a_lock_that_sends_no_renewal_broke_its_promise(golden: Golden) -> None:
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("renewal-missed", "lock", "lease", 2)
     golden(finding.text)
     (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
-    assert told.explanations[0].cause == "not prolonged"
+    assert told.explanations[0].cause == "not renewed"
     golden(told.explanations[0].sentence)
 
 
