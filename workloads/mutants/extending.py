@@ -213,7 +213,7 @@ class ExtendsForThousandths(Redlock):
     "a lease is renewed for as long as its client is inside",
     conditions="renewing",
     finding="renewal-missed",
-    cause="not prolonged",
+    cause="not renewed",
 )
 class RenewsNothing(RenewingRedlock):
     """The keys of a client whose work takes longer than a lease expire."""
