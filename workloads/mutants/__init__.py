@@ -97,6 +97,7 @@ from workloads.mutants.values import (
 )
 from workloads.mutants.waiting import (
     EntersOnlyOnce,
+    GivesUpWhenOvertaken,
     GuardsItselfForGood,
     KeepsItsMutexWhenItFails,
     KeepsItsOwnMutex,
@@ -150,6 +151,7 @@ __all__ = [
     "FreesUntilOneIsSilent",
     "FreesWhatRefusedIt",
     "FreesWithoutComparing",
+    "GivesUpWhenOvertaken",
     "GrantsWhatIsOver",
     "GuardsItselfForGood",
     "HalfIsEnough",

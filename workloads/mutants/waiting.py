@@ -78,6 +78,28 @@ class SleepsOn(LooksAgainLater):
 
 
 @mutant(
+    "gives up when overtaken",
+    "who is woken up too late waits on, until its time is over",
+    conditions="blocking",
+    finding="gave-up-early",
+    source="spring-projects/spring-integration#3700",
+)
+class GivesUpWhenOvertaken(WakesByMessage):
+    """Of all that a release wakes up, one is let in, and the others are refused after a moment."""
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        until_ns = time.monotonic_ns() + int(self._settings.wait_ms * 1e6)
+        self.prepare(key)
+        lease, was_woken = self.try_once(key, ttl_ms), False
+        while lease is None and not was_woken and (began_ns := time.monotonic_ns()) < until_ns:
+            left_ms = (until_ns - began_ns) / 1e6
+            self.sleep(key, left_ms)
+            was_woken = time.monotonic_ns() - began_ns < self.sleeps_ms(left_ms) * 1e6
+            lease = self.try_once(key, ttl_ms)
+        return lease
+
+
+@mutant(
     "waits over the connection of the others",
     "a request that blocks has a connection of its own",
     conditions="sharing",

@@ -1,0 +1,166 @@
+"""Did the lock refuse its clients long before the time for which it was told to wait?
+
+`--wait` tells a lock for how long an acquire may keep trying. A lock that counts its tries, or that never waits, is
+done sooner, each time after about as long: that is how it is built. But a lock that waits for some of its clients, and
+refuses most of them at the first setback (another client answered the wake-up first, say), has not done what it was
+asked for. That is certain if all of this was so:
+
+- of the acquires that were refused, half took no longer than `SHORT` of that time; these are `LEAST` or more;
+- a share of `WAITED` of all, and `LEAST` or more, granted or not, lasted for `LEAST_MS` or more and `RATIO` times as
+  long as that half of the refused ones; time for which their clients were stopped or starved of CPU does not count.
+
+Only calls count during which no fault was in force on the lock's nodes, on the client or its links, that no user
+cancelled, and during which no other task of the client's process was inside: a lock may refuse what its own process
+has. This costs time and no safety.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from fencepost.history import process_of
+from fencepost.text import milliseconds, out_of, printable
+from harness.checkers.acquire_timeouts import stood_still_ns
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.words import lasting
+from harness.figures import KeyFigures, Row
+from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
+from harness.history.groups import Bools, Ints
+from harness.history.key_owners import rows_of
+from harness.history.node_requests import Request
+from harness.history.recorded import Recorded, named
+from harness.verdict import Answer
+
+SHORT: Final = 1 / 8
+RATIO: Final = 4
+LEAST: Final = 5
+WAITED: Final = 0.02
+LEAST_MS: Final = 250
+_EXAMPLES: Final = 3
+
+
+class Figures(KeyFigures, frozen=True):
+    """`refused`: acquires that ended without the lock while no fault was in the way. `early`: those of them that gave
+    up early; `after_ms`: how long half of these took at most, None without any."""
+
+    refused: int
+    early: int
+    after_ms: float | None
+
+    def rows(self) -> Iterator[Row]:
+        if self.early:
+            acquires = out_of(self.early, self.refused, "refused acquire", "refused acquires")
+            yield Row("gave up", f"{acquires} ended long before the time to wait was over", order=89)
+
+
+def check(run: Recorded) -> Answer:
+    """No figures where the lock was not told to wait."""
+    wait_ns = round(run.config.wait_ms * 1e6)
+    if not wait_ns:
+        return Answer()
+    calls = run.ops[(run.ops["f"] == "acquire").to_numpy(bool) & run.ops["outcome"].isin(["ok", "fail"]).to_numpy(bool)]
+    calls = calls[_counts(run, calls)]
+    took = _took_ns(calls)
+    is_refused = (calls["outcome"] == "fail").to_numpy(bool)
+    refused, half_ns = calls[is_refused], float(np.median(took[is_refused])) if is_refused.any() else 0.0
+    is_early = is_refused & (took <= SHORT * wait_ns)
+    long_ns = max(LEAST_MS * 1e6, RATIO * half_ns)
+    waited = calls[took >= long_ns]
+    number = int((_took_ns(waited) - stood_still_ns(waited, run) >= long_ns).sum())
+    if half_ns > SHORT * wait_ns or is_early.sum() < LEAST or number < max(LEAST, WAITED * len(calls)):
+        return Answer(Figures(len(refused), 0, None))
+    early = calls[is_early]
+    figures = Figures(len(refused), len(early), float(np.median(took[is_early])) / 1e6)
+    text = (
+        f"{out_of(len(early), len(refused), 'refused acquire', 'refused acquires')} gave up long before the "
+        f"{milliseconds(run.config.wait_ms)} were over for which the lock was told to wait: half of them after "
+        f"{milliseconds(figures.after_ms)} or less, although no fault was in the way; other acquires waited for up to "
+        f"{milliseconds(float(took.max()) / 1e6)}"
+    )
+    examples = [_example(run, row) for row in early.iloc[:_EXAMPLES].itertuples()]
+    return Answer(figures, (GAVE_UP.found("lock", text, len(early), examples),))
+
+
+def _took_ns(calls: pd.DataFrame) -> Ints:
+    took: Ints = calls["complete_ns"].to_numpy(np.int64) - calls["invoke_ns"].to_numpy(np.int64)
+    return took
+
+
+def _counts(run: Recorded, calls: pd.DataFrame) -> Bools:
+    """The calls that no fault, no user and no other task of their process can have ended."""
+    invoke, complete = (calls[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    counts = np.ones(len(calls), np.bool_)
+    if "cancelled" in calls:
+        counts &= ~calls["cancelled"].to_numpy(np.bool_)
+    windows = longest_windows(run.faults)
+    on_nodes = [(began, done) for event, began, done in windows if not set(run.nodes).isdisjoint(event.hit_nodes)]
+    for client in run.config.user_names:
+        own = (calls["client"] == client).to_numpy(np.bool_)
+        hit = [(began, done) for event, began, done in windows if client in event.hit_clients]
+        hit += [*on_nodes, *run.wrong_clocks.times, *_of_other_tasks(run, client)]
+        counts[own] &= ~_touched(invoke[own], complete[own], merged(hit, 0, FOREVER_NS))
+    return counts
+
+
+def _of_other_tasks(run: Recorded, client: str) -> Iterator[tuple[int, int]]:
+    """When another task of the client's process was inside."""
+    others = {name for name in run.config.user_names if process_of(name) == process_of(client)} - {client}
+    own = run.sections["client"].isin(list(others)).to_numpy(bool)
+    yield from rows_of(run.sections[own], "start_ns", "end_ns")
+
+
+def _touched(invoke: Ints, complete: Ints, windows: Sequence[tuple[int, int]]) -> Bools:
+    """Which of these times touch one of the windows, which are in order."""
+    if not windows:
+        return np.zeros(len(invoke), np.bool_)
+    began, done = np.array(windows, np.int64).T
+    place = np.minimum(np.searchsorted(done, invoke), len(done) - 1)
+    touched: Bools = (began[place] <= complete) & (done[place] >= invoke)
+    return touched
+
+
+def _example(run: Recorded, row: Any) -> dict[str, object]:
+    return {
+        **named(run.ops.loc[row.Index]),
+        "at_ms": run.at_ms(row.invoke_ns),
+        "for_ms": (row.complete_ns - row.invoke_ns) / 1e6,
+        "wait_ms": run.config.wait_ms,
+    }
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    client, for_ms = str(example["client"]), float(example["for_ms"])
+    since_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
+    return Told(
+        f"{printable(client)}'s acquire at {float(example['at_ms']):+,.1f} ms ended without the lock after "
+        f"{lasting(for_ms * 1e6)}, although it was told to wait for {milliseconds(float(example['wait_ms']))}"
+        f"{_last_answer(run, client, since_ns, since_ns + round(for_ms * 1e6))}."
+    )
+
+
+def _last_answer(run: Recorded, client: str, since_ns: int, until_ns: int) -> str:
+    """`; the last answer that it got was 0, from n1 to EVAL`"""
+    sent = [] if run.ledger is None else [
+        (one, node)
+        for node in run.nodes
+        for one in run.ledger.sent.between(process_of(client), node, since_ns, until_ns)
+        if one.reply is not None
+    ]  # fmt: skip
+    if not sent:
+        return ""
+    last, node = max(sent, key=lambda pair: pair[0].from_client_ns)
+    return f"; the last answer that it got was {_reply(last)}, from {node} to {printable(last.command)}"
+
+
+def _reply(one: Request) -> str:
+    return printable(str(one.reply)[:60])
+
+
+GAVE_UP: Final = FindingKind(
+    "gave-up-early", "liveness", _told, noun="acquire(s) that gave up early", surveyed="timeout"
+)

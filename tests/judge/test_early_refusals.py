@@ -1,0 +1,119 @@
+"""Acquires that are refused long before the time to wait is over. The lock is told to wait for 2 s."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.early_refusals import Figures, check
+from harness.checkers.explained import explain
+from harness.verdict import Answer, Verdict
+from tests.golden import Golden
+from tests.judge.histories import History
+
+
+def tried(
+    *,
+    early: int = 9,
+    after: float = 40,
+    late: int = 0,
+    waited: int = 5,
+    of: float = 400,
+    client: str = "c1",
+    **config: Any,
+) -> History:
+    """c1 is refused so often `after` so many ms, and so often when it has waited for 2 s; c2 is granted the lock so
+    often when it has waited `of` so many ms."""
+    history = History(**({"wait_ms": 2_000, "ttl_ms": 500} | config)).watch("n1")
+    for number in range(early):
+        at = 100 * number
+        history.op(client, "acquire", "fail", number, at, at + after)
+        history.request(client.partition("@")[0], "n1", "SET k1 v NX", at + 1, at + 2, reply="null", did=False)
+    for number in range(late):
+        history.op(client, "acquire", "fail", early + number, 10_000 + 3_000 * number, 12_000 + 3_000 * number)
+    for number in range(waited):
+        history.op("c2", "acquire", "ok", number, 600 * number, 600 * number + of)
+    return history
+
+
+def early(history: History) -> int:
+    answer = check(history.recorded())
+    assert isinstance(answer.figures, Figures)
+    assert sum(finding.count for finding in answer.findings) == answer.figures.early
+    return answer.figures.early
+
+
+def test_a_lock_that_gives_up_at_the_first_setback(golden: Golden) -> None:
+    run = tried(late=1).recorded()
+    answer = check(run)
+    assert answer.figures == Figures(10, 9, 40)
+    golden("\n".join(row.text for row in answer.figures.rows()))
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("gave-up-early", "lock", "liveness", 9)
+    golden(finding.text)
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    golden(told.explanations[0].sentence)
+
+
+def test_a_lock_that_was_not_told_to_wait_may_refuse_at_once() -> None:
+    assert check(tried(wait_ms=0).recorded()) == Answer()
+
+
+@pytest.mark.parametrize(
+    ("how", "number"),
+    [
+        ({"early": 4}, 0),
+        ({"after": 249}, 0),
+        ({"after": 249, "of": 1_000}, 9),
+        ({"after": 251, "of": 1_100}, 0),
+        ({"after": 100, "of": 399}, 0),
+        ({"after": 40, "of": 249}, 0),
+        ({"after": 40, "of": 250}, 9),
+        ({"waited": 4}, 0),
+        ({"late": 10}, 0),
+        ({"early": 245}, 245),
+        ({"early": 246}, 0),
+    ],
+    ids=str,
+)
+def test_most_are_refused_much_sooner_than_the_lock_can_be_seen_to_wait(how: Any, number: int) -> None:
+    assert early(tried(**how)) == number
+
+
+def test_time_for_which_a_client_was_stopped_is_no_wait() -> None:
+    history = tried(late=0)
+    for number in range(5):
+        history.fault(f"f{number}", 600 * number + 50, 600 * number + 300, nemesis="pause", paused_clients=("c2",))
+    assert early(history) == 0
+
+
+@pytest.mark.parametrize(
+    ("hit", "number"),
+    [
+        ({"nodes": ("n1",)}, 0),
+        ({"cut_links": (("c1", "n2"),)}, 0),
+        ({"paused_clients": ("c1",)}, 0),
+        ({"killed_clients": ("c3",)}, 9),
+    ],
+    ids=str,
+)
+def test_a_fault_may_have_ended_the_calls(hit: Any, number: int) -> None:
+    history = tried(waited=0).fault("f1", 0, 900, **hit)
+    for turn in range(5):
+        history.op("c2", "acquire", "ok", turn, 1_000 + 600 * turn, 1_400 + 600 * turn)
+    assert early(history) == number
+
+
+def test_a_call_that_its_user_cancelled_is_none() -> None:
+    history = tried(early=4)
+    for number in range(4, 9):
+        history.op("c1", "acquire", "fail", number, 100 * number, 100 * number + 40, cancelled=True)
+    assert early(history) == 0
+
+
+def test_a_lock_may_refuse_what_another_task_of_its_process_has() -> None:
+    history = tried(client="c1@1", tasks=2)
+    assert early(history) == 9
+    assert early(history.section("c1@2", 845, 880, number=77)) == 9
+    assert early(history.section("c1@2", 5, 835, number=78)) == 0
