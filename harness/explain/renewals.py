@@ -20,9 +20,9 @@ _LOOKED_AT: Final = 50
 
 def renewals_ended(run: Recorded, side: Side, by_ns: int) -> tuple[str, bool]:
     """`c5 had sent no request to renew it, and none for any lease since +1,018.0 ms (EVAL; no answer)`, and whether the
-    lock is to blame: no fault kept it from sending one for this lease. Or `the last of its 3 requests to renew it was sent at +6,100.0 ms (EVAL; no answer)`,
-    if that failed. Empty if the lock does not renew, if its renewals do not show why the lease ended, or if what went
-    over the links is not on record."""
+    lock is to blame: no fault kept it from sending one for this lease. Or `the last of its 3 requests to renew it was
+    sent at +6,100.0 ms (EVAL; no answer)`, if that failed. Empty if the lock does not renew, if its renewals do not
+    show why the lease ended, or if what went over the links is not on record."""
     ledger = run.ledger
     keys = set[str]() if ledger is None or run.config.renewal_ms is None else lock_keys(run, ledger)
     if ledger is None or not keys or not ledger.wire.recorded.issuperset(run.nodes):
