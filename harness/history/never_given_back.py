@@ -1,8 +1,9 @@
 """What was taken from a key that never expires, and never given back: a token of a list, a count of a semaphore.
 
 What granted acquires do to such a key, and what releases do, are opposites: a pop and a push, INCR and DECR. A client
-gives back what it took last, or deletes the key. Where a key has a time to live, or anything else changes it, as what
-purges the members of clients that are gone does, nothing is known.
+gives back what it took last, or deletes the key. A SET begins anew: what was taken before may be back. Where a key has
+a time to live, or anything else changes it, as what purges the members of clients that are gone does, nothing is
+known.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _TAKES: Final = (
     *("BLPOP", "BRPOP", "LMPOP", "BLMPOP", "LMOVE", "BLMOVE", "RPOPLPUSH", "BRPOPLPUSH"),
 )
 """What these leave adds up. What another command has set, a later client may replace."""
+_FILLS: Final = "SET"
 _NEARLY_ALL: Final = 0.9
 """The witness may miss some."""
 
@@ -51,7 +53,7 @@ def _taken(run: Recorded, ledger: Ledger, own: pd.DataFrame) -> list[int]:
         return []
     take, give = pair
     has_expiry = (own["what"] == "expired").any() or (own["had_until_ns"] < FOREVER_NS).any()
-    if has_expiry or not set(own["did"].dropna()) <= {take, give}:
+    if has_expiry or not set(own["did"].dropna()) <= {take, give, _FILLS}:
         return []
     if str(own["key"].iloc[0]) not in run.ops["key"].unique() and not _counts_grants(ledger, in_calls, take):
         return []
@@ -90,7 +92,7 @@ def _left(rows: pd.DataFrame, take: str, give: str) -> list[int]:
     of_request = (rows["request"].to_numpy() >= 0) & (rows["request"] == rows["request"].shift()).to_numpy()
     once, taken = rows[~of_request], list[tuple[int, str | None]]()
     for row, (what, did, client) in zip(once.index.tolist(), rows_of(once, "what", "did", "client"), strict=True):
-        if what in _GONE or (what == "deleted" and did == give):
+        if what in _GONE or did == _FILLS or (what == "deleted" and did == give):
             taken.clear()
         elif did == take:
             taken.append((row, client))

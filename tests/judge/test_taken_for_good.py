@@ -73,6 +73,15 @@ def test_a_lock_that_gives_everything_back_lost_nothing() -> None:
     assert check(History().section("c1", 10, 20).recorded()) == Answer()
 
 
+@pytest.mark.parametrize(("at", "number"), [(5, 1), (300, 0)])
+def test_a_counter_that_is_filled_before_or_after(at: float, number: int) -> None:
+    """What the second client took may be back by then."""
+    made = change(history(), "c3", "SET k1 2 NX", 5, event="set") if at == 5 else history()
+    used(made, at=11 if at == 5 else 10)
+    refused(made, told=None)
+    assert lost(made if at == 5 else change(made, "c3", "SET k1 2", at)) == number
+
+
 def test_what_a_refused_acquire_gives_back_itself_is_not_lost() -> None:
     assert lost(change(refused(used(history())), "c2", "DECR k1", 203)) == 0
 
