@@ -12,8 +12,9 @@ gone, and as long as the key has not outlived its time or its lease. Meanwhile t
   of an attempt that is refused may keep the owner, and note who waits.)
 
 It does not matter whether the request was late, or sent while no call of its client was under way. The tasks of one
-process count as one client, because a request may leave the process after the call that made it has ended. An extension
-may not change what another client's attempt has set, or a section has left behind, either.
+process count as one client, because a request may leave the process after the call that made it has ended; but for what
+surely a release of another task deleted (`harness.history.task_requests`). An extension may not change what another
+client's attempt has set, or a section has left behind, either.
 
 Of a lock that lets several clients in, this holds for keys that are one section's alone (`harness.history.lock_keys`).
 To prolong one while its client is inside does no harm; to prolong it then keeps a place for a client that is gone.
@@ -41,6 +42,7 @@ from harness.history.ledger import Change, Ledger
 from harness.history.lock_keys import keys_of_single_sections, lock_keys
 from harness.history.members import Member, taken_members, takes_the_key
 from harness.history.recorded import Recorded
+from harness.history.task_requests import is_anothers, release_that_sent
 from harness.verdict import Answer, Finding
 
 How = Literal["overwritten", "prolonged", "deleted", "removed"]
@@ -123,7 +125,12 @@ def _touched(run: Recorded, ledger: Ledger, keys: set[str], single: set[str]) ->
     holders = _Holders(run, ledger, single)
     for number, row in zip(np.flatnonzero(own).tolist(), rows[own].to_dict("records"), strict=True):
         holder = holders.of(row)
-        if holder is None or _is_of(row, holder) or not _is_wrong(row, holder):
+        if holder is None:
+            continue
+        if (task := _another_task(run, ledger, row, holder)) is not None:
+            yield number, _told(run, row | {"task": task}, holder)
+            continue
+        if _is_of(row, holder) or not _is_wrong(row, holder):
             continue
         if not (holder.is_inside and row["what"] == "prolonged" and row["key"] in single):
             yield number, _told(run, row, holder)
@@ -211,6 +218,17 @@ def _is_of(request: Any, holder: _Holder) -> bool:
     return bool(request["by"] != "client" or request["client"] == holder.client)
 
 
+def _another_task(run: Recorded, ledger: Ledger, change: Any, holder: _Holder) -> str | None:
+    """The task of the holder's process whose release deleted the key, while the holder was inside and asked the lock
+    for nothing; None if that is not known."""
+    is_deletion = change["what"] == "deleted" and change["f"] is not None
+    if holder.task == holder.client or change["client"] != holder.client or not is_deletion or not holder.is_inside:
+        return None
+    key = next(iter(ledger.calls.meant_by([str(change["key"])])[str(change["key"])]), "")
+    call = release_that_sent(run, ledger, change, key) if is_anothers(run, ledger, change, holder.task, key) else None
+    return None if call is None else str(ledger.calls.client[call])
+
+
 def _is_wrong(change: Any, holder: _Holder) -> bool:
     """Whether no lock may do that to what the holder has."""
     how, f = change["what"], change["f"]
@@ -284,7 +302,8 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     cause: Cause = "deleted" if example["how"] == "removed" else example["how"]
     is_shared = ledger is not None and change is not None and ledger.sent.drew_it_too(change)
     if is_shared and change is not None and example["how"] in ("deleted", "prolonged"):
-        cause, why = "shared value", f"Both had drawn the same value, {printable(str(change['was']))}."
+        cause = "another task's release" if process_of(by) == process_of(of) else "shared value"
+        why = f"Both had drawn the same value, {printable(str(change['was']))}."
     return Told(
         f"{by} {did} {of} on {node}, by {when}{how}. {why}",
         cause=cause,

@@ -1,15 +1,8 @@
-"""The key of a client that was inside, which another task of its own process deleted: both had set the same value.
-
-Which task sent a request is not on record. But the one that is inside asks the lock for nothing then, so what its
-process deletes meanwhile, another task does: the one that releases then, if it sent no other request of this kind.
-"""
+"""The key of a client that was inside, which another task of its own process deleted: both had set the same value."""
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
-import pyarrow.compute as pc
 
 from fencepost.history import process_of
 from fencepost.quorum import quorum
@@ -20,6 +13,7 @@ from harness.explain.words import lasting
 from harness.history.key_owners import places_of
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
+from harness.history.task_requests import is_anothers, release_that_sent
 
 
 def task_release(run: Recorded, owner: Side, entered: Side) -> str:
@@ -32,11 +26,10 @@ def task_release(run: Recorded, owner: Side, entered: Side) -> str:
     deleted = _deleted(ledger, owner, entered)
     for change in deleted if len(deleted) >= quorum(len(run.nodes)) else ():
         sent_ns = int(change["from_client_ns"])
-        under_way = ledger.calls.under_way(process, sent_ns, owner.key)
-        if not _names_value(run, change) or any(ledger.calls.client[call] == owner.client for call in under_way):
+        if not is_anothers(run, ledger, change, owner.client, owner.key):
             continue
         who, how = f"Another task of {process}", how_sent(run, change)
-        for call in _senders(run, ledger, change, under_way):
+        if (call := release_that_sent(run, ledger, change, owner.key)) is not None:
             who = f"{ledger.calls.client[call]}{_late(run, ledger, call, sent_ns)}"
             names = {name: getattr(ledger.calls, name)[call] for name in ("f", "complete_ns")}
             how = how_sent(run, {**change, **names})
@@ -63,28 +56,6 @@ def _deleted(ledger: Ledger, owner: Side, entered: Side) -> list[Change]:
         for change in found
         if (change["what"], change["client"]) == ("deleted", process_of(owner.client)) and change["request"] >= 0
         if owner.start_ns <= change["from_client_ns"] and change["from_node_ns"] < until_ns
-    ]
-
-
-def _names_value(run: Recorded, change: Change) -> bool:
-    """Whether the request named the value of the key: its client took it for its own."""
-    wire = run.wire()
-    assert wire is not None, "else there would be no ledger"
-    return change["value"] is not None and change["value"] in wire.requests["arguments"][int(change["request"])].as_py()
-
-
-def _senders(run: Recorded, ledger: Ledger, change: Change, under_way: list[int]) -> list[int]:
-    """The releases under way in which the process sent this node no other request of this kind."""
-    wire, calls = run.wire(), ledger.calls
-    assert wire is not None, "else there would be no ledger"
-    names = ("client", "node", "command")
-    is_alike = functools.reduce(pc.and_, (pc.equal(wire.requests[name], str(change[name])) for name in names))
-    sent_ns = wire.requests["from_client_ns"].filter(is_alike).drop_null().to_numpy()
-    releases = [call for call in under_way if calls.f[call] == "release"]
-    return [
-        call
-        for call in releases
-        if len(releases) == 1 and sum((sent_ns >= calls.invoke_ns[call]) & (sent_ns <= calls.complete_ns[call])) == 1
     ]
 
 

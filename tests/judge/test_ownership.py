@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from harness.checkers.explained import explain
 from harness.checkers.ownership import Figures, check
-from harness.verdict import Answer
+from harness.verdict import Answer, Verdict
 from tests.golden import Golden
 from tests.judge.histories import History, ms
 
@@ -546,3 +547,43 @@ def test_the_slot_of_another_client_was_deleted() -> None:
 
     assert deleted(300) == ["lease"]
     assert deleted(300, by="c2") == deleted(700) == []
+
+
+def shared_by_tasks(*, words: str = "EVAL free 1 k1 b", again: float | None = None, **more: Any) -> History:
+    """c2@1 is inside, and its key has the value of its process; c2@2, whose lease was over, deletes it as it leaves."""
+    history = History(ttl_ms=400, tasks=2).watch("n1").section("c2@2", 20, 590, number=1, asked=5, deadline=380)
+    history.request("c2", "n1", "SET k1 b NX PX 400", 10, 11).seen("n1", "set", 12, "b", since=8, ttl=400)
+    history.seen("n1", "expired", 412, since=410)
+    history.section("c2@1", 500, 900, number=1, asked=480)
+    history.request("c2", "n1", "SET k1 b NX PX 400", 490, 491).seen("n1", "set", 492, "b", since=485, ttl=400)
+    if again is not None:
+        history.request("c2", "n1", "EVAL free 1 k1 b", again, again + 0.2, reply="0", did=False)
+    sent = more.pop("sent", 590.2)
+    for f, at in more.items():
+        history.op("c2@1", f, "ok", 1, at, at + 2)
+    history.request("c2", "n1", words, sent + 0.1, sent + 0.3, reply="1")
+    return history.seen("n1", "deleted", sent + 0.3, since=sent)
+
+
+def test_a_release_of_another_task_of_the_process_deletes_the_key(golden: Golden) -> None:
+    run = shared_by_tasks().recorded()
+    (finding,) = check(run).findings
+    assert finding.examples[0].items() >= {"how": "deleted", "by": "c2@2", "of": "c2@1", "call": "release"}.items()
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == "another task's release"
+    golden(told.explanations[0].sentence)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"held": 589},
+        {"extend": 589.5},
+        {"sent": 594},
+        {"again": 590.7},
+        {"words": "EVAL free 1 k1 other"},
+    ],
+    ids=["asks whether it holds it", "extends", "sent in no release", "may be the other request", "names no value"],
+)
+def test_which_task_deleted_the_key_is_not_sure(how: Any) -> None:
+    assert found(shared_by_tasks(**how)) == (0, 0, 0)
