@@ -29,8 +29,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fencepost.text import milliseconds
+from fencepost.text import milliseconds, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.requests import how_sent
 from harness.explain.words import at, lasting
 from harness.figures import CheckerFigures
 from harness.history.groups import Bools, Ints
@@ -81,6 +82,25 @@ def _overstated(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
+def _lost(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    """Whether the extension set the key anew."""
+    example, ledger = case.example, run.ledger
+    text = (
+        f"At {float(example['at_ms']):+,.1f} ms an extension told {printable(str(example['client']))} that it held the "
+        f"lock, {lasting(float(example['late_by_ms']) * 1e6)} after its lease had ended; for some time no majority of "
+        "the nodes had held its key"
+    )
+    if ledger is not None:
+        rows = ledger.rows
+        own = (rows["what"] == "set") & (rows["f"] == "extend") & (rows["task"] == example["client"])
+        own &= (rows["section"] == example["section"]) & (rows["life"] == example["life"])
+        own &= rows["complete_ns"] <= run.timeline.start_ns + round(float(example["at_ms"]) * 1e6) + 1
+        if len(places := np.flatnonzero(own.to_numpy(bool))):
+            how = how_sent(run, ledger.change(int(places[-1])))
+            return Told(f"{text}. The extension set the key anew: {how}.", cause="set by an extension")
+    return Told(f"{text}.")
+
+
 OVERSTATED: Final = FindingKind(
     "overstated-validity",
     "lease",
@@ -91,7 +111,9 @@ OVERSTATED: Final = FindingKind(
 )
 VOID: Final = FindingKind("no-validity", "lease", noun="lease(s) granted with no validity left", surveyed="validity")
 NO_ALLOWANCE: Final = FindingKind("no-drift-allowance", "none", noun="lease(s) without an allowance for drift")
-LOST_EXTENDED: Final = FindingKind("lost-lease-extended", "lease", noun="lost lease(s) extended", surveyed="extension")
+LOST_EXTENDED: Final = FindingKind(
+    "lost-lease-extended", "lease", _lost, noun="lost lease(s) extended", surveyed="extension"
+)
 LATE_EXTENSION: Final = FindingKind("late-extension", "none")
 
 _OVERSTATED: Final = _Wrong(

@@ -125,6 +125,13 @@ class NodeLine:
         perhaps = sum(since_ns <= by_ns for since_ns, _ in self.before_renewals[place])
         return min(seen_ns, max(expiries[surely : perhaps + 1]))
 
+    def gone_by(self, place: int) -> int:
+        """When the node certainly held it no more. A node may say that a key has expired when it is asked for it, long
+        after no client can have been told of it any more."""
+        if not self.has_expired[place]:
+            return self.to_max[place]
+        return min(self.to_max[place], max(self.expires_max[place] + CLOCK_SLACK_NS, self.from_max[place]))
+
     def may_be_set_anew(self, place: int, from_ns: int, by_ns: int) -> bool:
         """Whether this holding may have been set, or its time to live, between the two."""
         since = [self.from_min[place], *(since_ns for since_ns, _ in self.before_renewals[place])]

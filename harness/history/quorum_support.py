@@ -189,8 +189,9 @@ class Backing:
     def _maybe(self, node: str, section: int, start: int, until: int) -> list[tuple[int, int]]:
         """The parts of [start, until] in which the node may have held the section's value."""
         line = self.lines[node, self.key[section]]
+        is_right = not self.clocks.touch(node, self.asked[section], until)
         spans = [
-            (max(start, line.from_min[place]), min(until, line.to_max[place]))
+            (max(start, line.from_min[place]), min(until, line.gone_by(place) if is_right else line.to_max[place]))
             for place in self._perhaps_own(line, section, start, until)
         ]
         return [(a, max(a, b)) for a, b in spans] + self._blind(node, section, start, until)

@@ -516,3 +516,21 @@ def test_who_had_no_lease_until_an_extension_came_too_late(golden: Golden) -> No
     )
     story.op("c1", "release", "ok", 1, 280, 281).section("c2", 110, 140)
     golden(story.told("overlap").sentence)
+
+
+@pytest.mark.parametrize(("said_ms", "cause"), [(150, "set by an extension"), (121, None)])
+def test_an_extension_of_what_had_expired(said_ms: float, cause: str | None, golden: Golden) -> None:
+    """The keys expire at 111 at the latest, and the clock of a node is taken to be 20 ms slow at most."""
+    story = Story().watched().let_in("c1", 10, 190, "OK OK OK")
+    for node in ("n1", "n2", "n3"):
+        story.seen(node, "set", 10, "c1-1", since=9, ttl=100, read=10)
+        story.request("c1", node, "EVAL lock 1 k1 c1-1 100", said_ms - 2, said_ms - 1, reply='"OK"')
+        story.seen(node, "expired", said_ms - 1.5, since=60)
+        story.seen(node, "set", said_ms - 1.4, "c1-1", since=said_ms - 2, ttl=100)
+    story.sets("c1", "c1-1").op("c1", "extend", "ok", 1, said_ms - 3, said_ms, deadline_ns=ms(said_ms + 96))
+    kinds = {finding.kind for finding in story.judged()[1].findings}
+    assert ("lost-lease-extended" in kinds, "late-extension" in kinds) == (cause is not None, cause is None)
+    if cause is not None:
+        told = story.told("lost-lease-extended")
+        assert told.cause == cause
+        golden(told.sentence)
