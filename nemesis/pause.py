@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from cluster.address import LinkKey
 from cluster.polling import becomes_true
 from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
@@ -112,12 +113,13 @@ class Pause(TargetFields, frozen=True):
             most = 1 if self.most is msgspec.UNSET else self.most
             if self.at is msgspec.UNSET:
                 return Impact(paused_clients=_catch(world, candidates, self.aimed_at, most, CATCH_WITHIN_S))
-            if caught := _catch(world, candidates, self.at, most, CATCH_WITHIN_S / 2):
-                return Impact(paused_clients=caught)
-            client = next((client for client in candidates if client.is_at("inside")), candidates[0])
-            with late_replies(world, owner, [client]) as links:
-                caught = _catch(world, [client], self.at, 1, CATCH_WITHIN_S / 2)
-            return Impact(slow_links=links, paused_clients=caught)
+            inside, links = _await_inside(world, candidates), tuple[LinkKey, ...]()
+            if inside:
+                with late_replies(world, owner, inside) as links:
+                    caught = _catch(world, inside, self.at, most, CATCH_WITHIN_S / 2)
+                if caught:
+                    return Impact(slow_links=links, paused_clients=caught)
+            return Impact(slow_links=links, paused_clients=_catch(world, candidates, self.at, most, CATCH_WITHIN_S / 4))
         clients = tuple(name for name in self.clients if _can_be_paused(world.clients[name]))
         for name in clients:
             world.clients[name].pause()
@@ -180,6 +182,14 @@ def _runs(client: Client) -> bool:
 
 def _can_be_paused(client: Client) -> bool:
     return client.is_alive() and not client.is_paused()
+
+
+def _await_inside(world: World, clients: Sequence[Client]) -> list[Client]:
+    """The clients that are inside, as soon as one is; none if that takes too long."""
+    deadline = time.monotonic() + CATCH_WITHIN_S / 4
+    while not (inside := [client for client in clients if client.is_at("inside")]) and time.monotonic() < deadline:
+        world.sleep(LOOK_EVERY_S)
+    return inside
 
 
 def _catch(world: World, clients: Sequence[Client], step: Step, most: int, within_s: float) -> tuple[str, ...]:

@@ -64,7 +64,15 @@ def test_of_those_that_may_have_it_half_is_stopped_together(monkeypatch: pytest.
     assert of.inject(fake.world, "f1").paused_clients == ("c6", "c7", "c2", "c5")
 
 
-def test_one_that_releases_too_fast_to_be_caught_is_caught_before_its_late_replies(
+def test_where_no_client_is_inside_one_is_caught_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pause, "CATCH_WITHIN_S", 0.1)
+    fake = FakeWorld(topology(clients=3, nodes=3))
+    monkeypatch.setattr(fake.clients["c3"], "is_at", lambda step: step == "releasing")
+    releasing = Pause(at="releasing", first=0, clients=("c1", "c2", "c3"))
+    assert releasing.inject(fake.world, "f1") == Impact(paused_clients=("c3",))
+
+
+def test_one_that_releases_is_caught_before_its_late_replies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pause, "CATCH_WITHIN_S", 0.1)
