@@ -252,7 +252,7 @@ class _PauseNemesis:
                 first, most = below(rng, len(clients)), _most(rng, clients)
                 return Pause(acquiring=True, first=first, most=most, clients=clients), duration_ms
             case "extending" | "releasing" as at:
-                first, most = below(rng, len(clients)), _most(rng, clients)
+                first, most = below(rng, len(clients)), max(1, len(clients) // 3)
                 return Pause(at=at, first=first, most=most, clients=clients), duration_ms
             case _:
                 return Pause(at="held-by-majority", first=below(rng, len(clients)), clients=clients), duration_ms
