@@ -113,13 +113,13 @@ class Pause(TargetFields, frozen=True):
             most = 1 if self.most is msgspec.UNSET else self.most
             if self.at is msgspec.UNSET:
                 return Impact(paused_clients=_catch(world, candidates, self.aimed_at, most, CATCH_WITHIN_S))
-            inside, links = _await_inside(world, candidates), tuple[LinkKey, ...]()
-            if inside:
+            within_s, links = self._within_s(world), tuple[LinkKey, ...]()
+            if inside := _await_inside(world, candidates, within_s / 4):
                 with late_replies(world, owner, inside) as links:
-                    caught = _catch(world, inside, self.at, most, CATCH_WITHIN_S / 2)
+                    caught = _catch(world, inside, self.at, most, within_s / 2)
                 if caught:
                     return Impact(slow_links=links, paused_clients=caught)
-            return Impact(slow_links=links, paused_clients=_catch(world, candidates, self.at, most, CATCH_WITHIN_S / 4))
+            return Impact(slow_links=links, paused_clients=_catch(world, candidates, self.at, most, within_s / 4))
         clients = tuple(name for name in self.clients if _can_be_paused(world.clients[name]))
         for name in clients:
             world.clients[name].pause()
@@ -134,7 +134,7 @@ class Pause(TargetFields, frozen=True):
         where = self.aimed_at or "inside"
         if self.aimed_at and not impact.paused_clients:
             what = "untold that a majority held its value" if self.at == "held-by-majority" else where
-            return Evidence(False, f"no client was caught {what} for {CATCH_WITHIN_S * 1000:.0f} ms")
+            return Evidence(False, f"no client was caught {what} for {self._within_s(world) * 1000:.0f} ms")
         stopped = [name for name in impact.paused_clients if world.clients[name].is_paused()]
         there = [name for name in stopped if world.clients[name].is_at(where)]
         silent = [name for name in impact.nodes if not world.cluster.nodes[name].is_up(100)]
@@ -148,6 +148,11 @@ class Pause(TargetFields, frozen=True):
             words.append(f"{','.join(missed)} not paused (down, or paused by another fault)")
         holds = bool(there) if self.aimed_at else not missed
         return Evidence(holds, "; ".join(words) or "the client runs")
+
+    def _within_s(self, world: World) -> float:
+        """For how long a client is awaited. Where leases are long, few extend or release in a second."""
+        lease_s = world.topology.ttl_ms / 1000
+        return max(CATCH_WITHIN_S, lease_s) if self.at in ("extending", "releasing") else CATCH_WITHIN_S
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
         clients = [world.clients[name] for name in impact.paused_clients]
@@ -184,9 +189,9 @@ def _can_be_paused(client: Client) -> bool:
     return client.is_alive() and not client.is_paused()
 
 
-def _await_inside(world: World, clients: Sequence[Client]) -> list[Client]:
+def _await_inside(world: World, clients: Sequence[Client], within_s: float) -> list[Client]:
     """The clients that are inside, as soon as one is; none if that takes too long."""
-    deadline = time.monotonic() + CATCH_WITHIN_S / 4
+    deadline = time.monotonic() + within_s
     while not (inside := [client for client in clients if client.is_at("inside")]) and time.monotonic() < deadline:
         world.sleep(LOOK_EVERY_S)
     return inside
