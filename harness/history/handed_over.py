@@ -37,11 +37,21 @@ def handed_over(rows: pd.DataFrame, calls: Calls, wire: WireRecord) -> dict[int,
         if value is not None and value not in said[row] and not value.lstrip("-").isdigit()  # a count is no name
     }
     receivers = _receivers(set(unsaid.values()), calls, wire) if unsaid else {}
-    found = {row: receivers[value] for row, value in unsaid.items() if value in receivers}
+    asked = {row: receivers[value] for row, value in unsaid.items() if value in receivers}
+    # A nested acquire or its release counts in the value of its own section.
+    setters = list(zip(*(rows[name].tolist() for name in ("client", "task", "life", "section")), strict=True))
+    found = {row: call for row, (client, call) in asked.items() if not _is_own(calls, client, call, *setters[row])}
     commands = rows["command"].tolist()
     scripts = {said[row][0] for row in found if commands[row] in _SCRIPTS}
     unread = (row for row, value in values.items() if value is None and commands[row] in _SCRIPTS)
     return found | {row: NO_CALL for row in unread if said[row][0] in scripts}
+
+
+def _is_own(calls: Calls, client: str, call: int, by: str, task: str | None, *section: int) -> bool:
+    """Whether it may have been the section of the request itself for which this client had asked in this call."""
+    if call == NO_CALL or task is None:
+        return client == by
+    return (calls.client[call], int(calls.life[call]), int(calls.section[call])) == (task, *section)
 
 
 def _values(rows: pd.DataFrame) -> dict[int, str | None]:
@@ -55,8 +65,9 @@ def _values(rows: pd.DataFrame) -> dict[int, str | None]:
     return {row: values[row] if is_told[row] else found.get(row) for row in places}
 
 
-def _receivers(values: Set[str], calls: Calls, wire: WireRecord) -> dict[str, int]:
-    """By value that only one client has ever sent, in an acquire at first: that call."""
+def _receivers(values: Set[str], calls: Calls, wire: WireRecord) -> dict[str, tuple[str, int]]:
+    """By value that only one client has ever sent, in an acquire at first: the client and that call, or NO_CALL if
+    several of its tasks had one under way."""
     words = wire.requests["arguments"].combine_chunks()
     flat, request = pc.list_flatten(words), pc.list_parent_indices(words)
     is_one = pc.is_in(flat, pa.array(sorted(values), flat.type))
@@ -73,6 +84,6 @@ def _receivers(values: Set[str], calls: Calls, wire: WireRecord) -> dict[str, in
         if len(clients) == 1:
             (client,) = clients
             (call,), (is_inside,) = calls.at(client, np.array([first[value]]), [""])
-            if is_inside and calls.f[call] in _ACQUIRES:
-                found[value] = int(call)
+            if is_inside and (call == NO_CALL or calls.f[call] in _ACQUIRES):
+                found[value] = client, int(call)
     return found

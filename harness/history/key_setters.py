@@ -2,8 +2,9 @@
 
 What an acquire sets belongs to the section that it was granted; what an earlier round of that acquire had set, and it
 gave up again, does not, nor does what a refused acquire sets. What an extension sets belongs to its section, granted or
-not, and so does background work between the grant and the release. A field that the owner of a hash adds leaves the
-hash with its owner. With the fields of several clients it may be any of theirs, and the value counts as unread.
+not, and so does what a nested acquire makes of its key, and background work between the grant and the release. A field
+that the owner of a hash adds leaves the hash with its owner. With the fields of several clients it may be any of
+theirs, and the value counts as unread.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _READABLE: Final = ("SET", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "HSET",
 """What these set can be read; a value of theirs that was not read was gone too soon."""
 COUNTS: Final = ("INCR", "INCRBY", "DECR", "DECRBY")
 _COLUMNS: Final = (
-    *("event", "node", "what", "key", "value", "owner", "cause", "client", "by", "task", "f", "outcome", "life"),
+    *("event", "node", "what", "of", "key", "value", "owner", "cause", "client", "by", "task", "f", "outcome", "life"),
     *(
         "section",
         "call",
@@ -100,10 +101,21 @@ class Setters:
             return Setter(client=rows["client"][row])
         place = self.places.get((rows["task"][row], rows["life"][row], rows["section"][row]), NO_SECTION)
         if f in GRANTS:
-            is_its = rows["outcome"][row] == "ok" and not (f == "acquire" and in_call and self._is_early(row, place))
+            is_granted = rows["outcome"][row] == "ok"
+            is_its = is_granted and not (f == "acquire" and in_call and self._is_early(row, place))
+            is_its |= f == "reenter" and not is_granted and self._goes_on(row)
         else:
             is_its = f in _WHILE_INSIDE
         return Setter(place if is_its else NO_SECTION, rows["client"][row], call, not in_call)
+
+    def _goes_on(self, row: int) -> bool:
+        """Whether a nested acquire set another value over one of its own section: the key stays that section's, refused
+        or not."""
+        of = self.rows["of"][row]
+        names = ("task", "life", "section")
+        return self.rows["what"][row] == "overwritten" and all(
+            self.rows[name][row] == self.rows[name][of] for name in names
+        )
 
     def _is_early(self, row: int, section: int) -> bool:
         """Whether an earlier round of a granted acquire set it, and the last one did not take it over."""

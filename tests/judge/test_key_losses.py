@@ -193,3 +193,33 @@ def test_a_hash_may_have_a_field_for_each_acquire_of_its_owner() -> None:
     assert check(run).findings == quorum_backing.check(run).findings == ()
     assert run.owners is not None
     assert run.owners.holdings["value"].tolist()[:3] == ["a1", "a1, a2", "a0, a1, a2"]
+
+
+@pytest.mark.parametrize(
+    ("by", "calls", "counted"),
+    [
+        ("c1", {"leave": "c1@1"}, 0),
+        ("c1", {"leave": "c1@1", "acquire": "c1@2"}, 0),
+        ("c2", {"leave": "c1@1"}, 1),
+    ],
+    ids=["its own task", "either task", "another client"],
+)
+def test_a_holder_may_change_the_value_of_its_key(by: str, calls: dict[str, str], counted: int) -> None:
+    """c1@1 counts in the value how often it has acquired the lock."""
+    history = History(nodes=1, tasks=2).watch("n1").section("c1@1", 10, 50, asked=5, deadline=105)
+    history.request("c1", "n1", "SET k1 c1:1 NX PX 100", 6, 8).seen("n1", "set", 8, "c1:1", since=6, ttl=100)
+    history.op("c1@2", "acquire", "info", 8, 4, 9).op("c2@1", "acquire", "fail", 9, 80, 90).op(
+        "c1@1", "reenter", "ok", 1, 12, 14
+    )
+    history.request("c1", "n1", "PSETEX k1 100 c1:2", 12.5, 13).seen("n1", "set", 13, "c1:2", since=12.5, ttl=100)
+    for f, task in calls.items():
+        history.op(task, f, "fail" if f == "acquire" else "ok", 1 if f == "leave" else 9, 18, 22)
+    history.request(by, "n1", "EVAL step 1 k1 c1", 19, 20, reply="1")
+    history.seen("n1", "set", 20, f"{by}:1", since=19, ttl=100)
+    history.by(history.key_events[-1], len(history.requests) - 1)
+    run = history.seen("n1", "blind", 900).recorded()
+    assert run.ledger is not None
+    assert run.ledger.handed_over == {}
+    figures = check(run).figures
+    assert isinstance(figures, Figures)
+    assert figures.overwritten == counted

@@ -59,6 +59,21 @@ def test_who_calls_again_owns_what_its_client_had_left(again: float, orphans: li
     assert [found.longest_ms] * found.count == orphans
 
 
+@pytest.mark.parametrize(("of", "orphans"), [(1, 0), (2, 1)])
+def test_a_nested_acquire_that_was_refused_leaves_the_key_with_its_section(of: int, orphans: int) -> None:
+    """c1 counts in the value how often it has acquired the lock. The reply to the second time is lost, and it extends
+    its lease. `of`: the section that the second time was for."""
+    history = History(nodes=1).watch("n1").section("c1", 10, 400).sets("c1", "v:1")
+    history.request("c1", "n1", "SET k1 v:1 NX PX 100", 9.5, 9.9).seen("n1", "set", 9.8, "v:1", since=9.5, ttl=100)
+    history.op("c1", "reenter", "fail", of, 49, 60)
+    history.request("c1", "n1", "EVAL again 1 k1 v:2", 50, 50.4, told=None)
+    history.seen("n1", "set", 50.3, "v:2", since=50, ttl=100)
+    history.op("c1", "extend", "ok", 1, 90, 91, deadline_ns=ms(180))
+    history.request("c1", "n1", "EVAL extend 1 k1 v:2", 90.2, 90.6, reply="1")
+    history.seen("n1", "prolonged", 90.5, "v:2", since=90.2, ttl=300).seen("n1", "deleted", 400.5, since=400.2)
+    assert figures(history).count == orphans
+
+
 @pytest.mark.parametrize("f", ["reenter", "acquire"])
 def test_a_nested_acquire_that_is_refused_is_an_attempt(f: str) -> None:
     """Its lease was over at 110, and what it had set stayed until 160."""
