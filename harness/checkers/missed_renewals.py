@@ -39,7 +39,7 @@ from harness.history.key_owners import places_of, rows_of
 from harness.history.ledger import ENDINGS, Ledger
 from harness.history.link_activity import Activity
 from harness.history.lock_keys import lock_keys
-from harness.history.node_requests import ERROR_REPLY, Request
+from harness.history.node_requests import NodeRequests, Request
 from harness.history.recorded import Recorded, named
 from harness.history.renewal_requests import could_renew, renewal_requests
 from harness.verdict import Answer
@@ -114,7 +114,8 @@ def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
         asked = renewal_requests(run, ledger.sent, row, keys)
         if asked:
             since_ns = asked[-1].from_client_ns + round(SILENT * lease_ns)
-            if not _gave_up(links.of(client), asked, row.start_ns + round(EARLY * lease_ns), since_ns, at_ns):
+            early_ns = row.start_ns + round(EARLY * lease_ns)
+            if not _gave_up(ledger.sent, links.of(client), asked, early_ns, since_ns, at_ns):
                 continue
         if not could_renew(run, process_of(client), since_ns, at_ns) or links.of(client).is_stuck(since_ns, at_ns):
             continue
@@ -170,10 +171,12 @@ def _was_vouched_for(run: Recorded, section: Any, by_ns: int) -> bool:
     return bool(outcomes) and all(outcome == "ok" for outcome in outcomes)
 
 
-def _gave_up(client: Activity, asked: Sequence[Request], by_ns: int, since_ns: int, at_ns: int) -> bool:
+def _gave_up(
+    sent: NodeRequests, client: Activity, asked: Sequence[Request], by_ns: int, since_ns: int, at_ns: int
+) -> bool:
     """Whether all these renewals had failed, soon, and the client had other requests answered when it was high time to
     try again."""
-    is_failed = all(one.reply is None or one.reply.startswith(ERROR_REPLY) for one in asked)
+    is_failed = all(one.reply is None or sent.error_of(one) is not None for one in asked)
     return is_failed and asked[-1].from_client_ns <= by_ns and client.answered(since_ns, at_ns) >= LEAST_ANSWERS
 
 

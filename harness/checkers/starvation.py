@@ -211,6 +211,7 @@ def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
             "nodes": gap.obstacle.nodes,
             "absent": gap.obstacle.absent,
             **({"error": gap.obstacle.error} if gap.obstacle.error else {}),
+            **({"is_unloaded": True} if gap.obstacle.is_unloaded else {}),
         }
         for gap in shown(gaps, longest)
     )
@@ -245,7 +246,8 @@ def _starved(run: Recorded, waits: Sequence[_Wait]) -> Finding:
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     nodes, absent = (tuple(printable(str(node)) for node in example.get(name, ())) for name in ("nodes", "absent"))
-    obstacle = Obstacle(example["obstacle"], nodes, absent, str(example.get("error", "")))
+    error, is_unloaded = str(example.get("error", "")), bool(example.get("is_unloaded"))
+    obstacle = Obstacle(example["obstacle"], nodes, absent, error, is_unloaded)
     stuck = obstacle.kind == "split votes" and obstacle.nodes
     clients = [printable(str(client)) for client in example["clients"]]
     since_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)

@@ -32,7 +32,6 @@ from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
 from harness.history.handed_on import HandedOn
 from harness.history.key_owners import Owners, rows_of
-from harness.history.node_requests import ERROR_REPLY
 from harness.history.recorded import Recorded
 from harness.history.undone_attempts import attempts_never_undone
 from harness.verdict import Answer, Finding, worst_first
@@ -154,9 +153,10 @@ def _denied(run: Recorded, left: list[_Key]) -> Iterator[_Key]:
     assert run.ledger is not None, "else there would be no owners"
     untold: defaultdict[tuple[str | None, int], list[_Key]] = defaultdict(list)
     for key in left:
-        asked = run.ledger.sent.between(process_of(str(key.client)), key.node, key.asked_ns, key.done_ns)
+        sent = run.ledger.sent
+        asked = sent.between(process_of(str(key.client)), key.node, key.asked_ns, key.done_ns)
         about = (one for one in asked if key.value in one.arguments or any(key.key in name for name in one.keys))
-        if all(one.reply is not None and one.reply.startswith(ERROR_REPLY) for one in about):
+        if all(sent.error_of(one) is not None for one in about):
             untold[key.client, key.done_ns].append(key)
     for keys in untold.values():
         if len({key.node for key in keys}) >= quorum(len(run.nodes)):

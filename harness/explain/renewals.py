@@ -9,8 +9,9 @@ from fencepost.history import process_of
 from fencepost.text import plural, printable
 from harness.explain.examples import Side
 from harness.explain.words import at
+from harness.history.error_replies import ERROR_REPLY
 from harness.history.lock_keys import lock_keys
-from harness.history.node_requests import ERROR_REPLY, Request
+from harness.history.node_requests import Request
 from harness.history.recorded import Recorded
 from harness.history.renewal_requests import could_renew, renewal_requests
 

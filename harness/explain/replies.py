@@ -14,7 +14,7 @@ from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.explain.witnessed import What, what_was_done
 from harness.history.calls import NO_CALL, Calls
 from harness.history.change_causes import WireRecord
-from harness.history.node_requests import ERROR_REPLY
+from harness.history.error_replies import ERROR_REPLY
 from harness.history.recorded import Recorded
 
 _PROVES: Final[Mapping[str, What]] = {"SET": "granted", "SETNX": "granted", "DEL": "deleted", "UNLINK": "deleted"}

@@ -11,9 +11,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from harness.history.change_causes import SCRIPTS
+from harness.history.error_replies import ERROR_REPLY
 from harness.history.groups import Bools, Ints
-from harness.history.node_requests import ERROR_REPLY
-from harness.store.wire import SCRIPTS, Wire
+from harness.store.wire import Wire
 
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 _COLUMNS: Final = ("client", "node", "command", "keys", "arguments", "transaction", "connection", "reply", *_TIMES)

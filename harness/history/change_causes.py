@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -23,6 +24,8 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints, address
 
 NONE: Final = -1
+SCRIPTS: Final = b"scripts"
+"""In the metadata of the table of requests: the text of each script by its SHA-1, as JSON."""
 _WORDS_APART: Final = "\0"
 _FEW: Final = 16
 """Up to this many requests of the same words are looked at one by one; of more, the place alone decides."""
@@ -37,6 +40,10 @@ class WireRecord:
     connections: pa.Table
     recorded: frozenset[str]
 
+    def scripts(self) -> dict[str, str]:
+        """The text of each script by its SHA-1."""
+        return scripts_of(self.requests)
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeRequests:
@@ -45,6 +52,11 @@ class ChangeRequests:
 
     request: Ints
     connection: Ints
+
+
+def scripts_of(requests: pa.Table) -> dict[str, str]:
+    """The text of each script by its SHA-1."""
+    return msgspec.json.decode((requests.schema.metadata or {}).get(SCRIPTS, b"{}"), type=dict[str, str])
 
 
 def find_causes(changes: pd.DataFrame, wire: WireRecord) -> ChangeRequests:

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from fencepost.history import process_of
 from harness.history.change_causes import WireRecord
+from harness.history.error_replies import ERROR_REPLY
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
-from harness.history.node_requests import ERROR_REPLY
 
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 BLOCKS: Final = ("BLPOP", "BRPOP", "BRPOPLPUSH", "BLMOVE", "BLMPOP")

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.history import process_of
+from harness.history.error_replies import error_of, may_be_the_scripts
 
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
     from harness.history.groups import Ints
-
-ERROR_REPLY: Final = '{"error"'
-"""How the record of a reply begins that is an error."""
 
 
 class Request(NamedTuple):
@@ -42,6 +40,10 @@ class NodeRequests:
     wire: WireRecord
     _known: dict[tuple[str, str], tuple[Ints, Ints]] = field(default_factory=dict)
     """By client and node, the places of the requests that reached the proxy, and when."""
+    _scripts: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._scripts.update(self.wire.scripts())
 
     def between(self, client: str, node: str, from_ns: int, to_ns: int) -> list[Request]:
         """The requests that the client sent to the node in this time, in order."""
@@ -54,6 +56,13 @@ class NodeRequests:
         places, sent_ns = self._known[client, node]
         some = places[(sent_ns >= from_ns) & (sent_ns <= to_ns)]
         return [Request(**row) for row in rows.select(Request._fields).take(pa.array(some)).to_pylist()]
+
+    def error_of(self, request: Request) -> str | None:
+        """The error with which the node answered, by its words; None if it gave another answer or none, or if the
+        error may be what a script of the lock said itself: then the node has carried the request out."""
+        error = error_of(request.reply)
+        script = self._scripts.get(request.arguments[0].lower()) if request.arguments else None
+        return None if error is None or may_be_the_scripts(request.command, script, error) else error
 
     def words(self, node: str, from_ns: int, to_ns: int, but: Collection[str]) -> set[str]:
         """What all clients' requests to the node in this time named, other than these commands."""

@@ -3,7 +3,7 @@
 A node that is not there is no excuse, for the others are a majority; but what the witness saw on the others may say
 more. In this order:
 
-- the nodes answered nearly all requests with an error that tells of the request;
+- the nodes, or so many that no majority was left, answered nearly all requests with an error that tells of the request;
 - most tries ended with an error, or a try had its value on a majority of the nodes and was not let in: the lock wants
   the node that is absent, or each node that was absent in turn;
 - keys that stayed there when their owners were done with them left no majority free: they were stuck;
@@ -17,18 +17,18 @@ more. In this order:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-import msgspec
 import numpy as np
 
 from fencepost.history import process_of
+from fencepost.quorum import quorum
 from fencepost.text import listed, printable
 from harness.history.failed_attempts import MOST, VainTries
 from harness.history.fault_windows import longest_windows, merged
-from harness.history.node_requests import ERROR_REPLY, NodeRequests
+from harness.history.node_requests import NodeRequests
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
@@ -60,13 +60,15 @@ class Obstacle:
     reach` of the clients (cut off or slow) for most of the time; those of which one or another was not there for most
     of it; on which keys were stuck; on which nothing was set; or on which the keys of split votes stayed after their
     tries. `absent`: which others were not there for most of the time. `no access`: no client ever acquired the lock,
-    and the nodes turned requests away. `rejected`: they answered the lock's requests with an `error`. `wrong clock`:
-    keys may have lived longer there than the lock had asked for."""
+    and the nodes turned requests away. `rejected`: they answered the lock's requests with an `error`; `is_unloaded`: it
+    asked for a script that they did not know, and no client loaded it. `wrong clock`: keys may have lived longer there
+    than the lock had asked for."""
 
     kind: Kind
     nodes: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     error: str = ""
+    is_unloaded: bool = False
 
     @property
     def is_the_locks(self) -> bool:
@@ -97,8 +99,12 @@ def in_words(obstacle: Obstacle) -> str:
             return f"attempts got some of the nodes, but never a majority{left}{_while(obstacle.absent)}"
         case "no access":
             return f"{nodes} turned requests away"
+        case "rejected" if obstacle.is_unloaded:
+            unknown = f"a script that {nodes} did not know ({_NOT_LOADED})"
+            return f"the lock asked for {unknown} and never loaded it again{_while(obstacle.absent)}"
         case "rejected":
-            return f"{nodes} answered the lock's requests with the error {printable(obstacle.error)}"
+            error = printable(obstacle.error)
+            return f"{nodes} answered the lock's requests with the error {error}{_while(obstacle.absent)}"
         case "unknown":
             return "no obstacle is on record, nor whether the requests arrived"
 
@@ -115,15 +121,15 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
         return Obstacle("wrong clock", wrong)
     if run.had_no_access:
         return Obstacle("no access", tuple(sorted({denied.node for denied in run.denied})))
-    if error := rejected(run, clients, since_ns, until_ns):
-        return Obstacle("rejected", error.nodes, error=error.error)
+    absences = _absences(run, clients, since_ns, until_ns)
+    absent = _absent(absences, until_ns - since_ns)
+    if rejected := _rejected(run, clients, since_ns, until_ns, absent.nodes if absent else ()):
+        return rejected
     ops = run.ops
     tries = ((ops["f"] == "acquire") & (ops["key"] == key)).to_numpy(np.bool_)
     within = (ops["invoke_ns"].to_numpy(np.int64) >= since_ns) & (ops["complete_ns"].to_numpy(np.int64) <= until_ns)
     tries = tries & within
     refused = tries & (ops["outcome"] == "fail").to_numpy(np.bool_)
-    absences = _absences(run, clients, since_ns, until_ns)
-    absent = _absent(absences, until_ns - since_ns)
     seen = VainTries.of(run, key, since_ns, until_ns)
     if absent is None and seen is not None and seen.had_a_majority():
         absent = _absent_in_turn(absences, since_ns, until_ns)
@@ -185,37 +191,68 @@ def _total_ns(windows: Sequence[tuple[int, int]]) -> int:
 
 _OF_THE_REQUEST: Final = ("ERR", "NOSCRIPT", "WRONGTYPE")
 _OF_THE_NODE: Final = "ERR max number of clients"
+_NOT_LOADED: Final = "NOSCRIPT"
 _NEARLY_ALL: Final = 0.8
 
 
-class Rejected(NamedTuple):
-    """`error`: its first word. `nodes`: which said it."""
+class _Replies(NamedTuple):
+    """How many replies came to requests that named a key, and how many by the first word of an error that tells of the
+    request. An error may tell of the node instead, which is loading or has no memory left."""
 
-    error: str
-    nodes: tuple[str, ...]
+    total: int
+    errors: Counter[str]
+
+    def are_nearly_all(self, error: str) -> bool:
+        return self.errors[error] > _NEARLY_ALL * self.total
 
 
-def rejected(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int) -> Rejected | None:
-    """The error that was the answer to nearly all of the clients' requests that named a key; None if none was. An error
-    may tell of the node, which is loading or has no memory left, or of the request: no node would carry it out."""
+def _rejected(
+    run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int, absent: Collection[str]
+) -> Obstacle | None:
+    """The error that was the answer to nearly all of the clients' requests: on all nodes together, or on each of so
+    many that these, or these and the absent ones, leave no majority. No node would carry out such a request. None if
+    there was no such error; what the lock's own script said is none."""
     wire = run.wire()
     if wire is None:
         return None
-    sent, answered, by_error = NodeRequests(wire), 0, Counter[str]()
-    nodes: dict[str, set[str]] = {}
-    for client in dict.fromkeys(map(process_of, clients)):
-        for node in run.nodes:
-            for request in sent.between(client, node, since_ns, until_ns):
-                if not request.keys or request.reply is None:
-                    continue
-                answered += 1
-                if request.reply.startswith(ERROR_REPLY):
-                    said = str(msgspec.json.decode(request.reply)["error"])
-                    word = said.partition(" ")[0]
-                    if word in _OF_THE_REQUEST and not said.startswith(_OF_THE_NODE):
-                        by_error[word] += 1
-                        nodes.setdefault(word, set()).add(node)
-    error, times = max(by_error.items(), key=lambda item: item[1], default=("", 0))
-    if times <= _NEARLY_ALL * answered:
-        return None
-    return Rejected(error, tuple(sorted(nodes[error])))
+    sent, processes = NodeRequests(wire), dict.fromkeys(map(process_of, clients))
+    by_node = {node: _replies(sent, processes, node, since_ns, until_ns) for node in run.nodes}
+    together = _Replies(
+        sum(one.total for one in by_node.values()), sum((one.errors for one in by_node.values()), Counter())
+    )
+    for error, _ in together.errors.most_common():
+        is_all = together.are_nearly_all(error)
+        nodes = tuple(
+            node
+            for node, one in by_node.items()
+            if one.errors[error] >= (1 if is_all else SEVERAL) and (is_all or one.are_nearly_all(error))
+        )
+        least = 1 if is_all else len(run.nodes) - quorum(len(run.nodes)) + 1
+        missing = () if len(nodes) >= least else tuple(node for node in absent if node not in nodes)
+        if nodes and len(nodes) + len(missing) >= least:
+            is_unloaded = error == _NOT_LOADED and not _was_loaded(run, sent, nodes, since_ns, until_ns)
+            return Obstacle("rejected", tuple(sorted(nodes)), missing, error, is_unloaded)
+    return None
+
+
+def _replies(sent: NodeRequests, clients: Iterable[str], node: str, since_ns: int, until_ns: int) -> _Replies:
+    total, errors = 0, Counter[str]()
+    for client in clients:
+        for request in sent.between(client, node, since_ns, until_ns):
+            if request.keys and request.reply is not None:
+                total += 1
+                said = sent.error_of(request) or ""
+                if (word := said.partition(" ")[0]) in _OF_THE_REQUEST and not said.startswith(_OF_THE_NODE):
+                    errors[word] += 1
+    return _Replies(total, errors)
+
+
+def _was_loaded(run: Recorded, sent: NodeRequests, nodes: Iterable[str], since_ns: int, until_ns: int) -> bool:
+    """Whether a client loaded a script for which one of these nodes was asked in vain."""
+    for node in nodes:
+        asked = [one for name in run.config.client_names for one in sent.between(name, node, since_ns, until_ns)]
+        unknown = {one.arguments[0] for one in asked if (sent.error_of(one) or "").startswith(_NOT_LOADED)}
+        loaded = {one.arguments[-1] for one in asked if one.command == "SCRIPT" and one.arguments}
+        if unknown & (loaded | {one.arguments[0] for one in asked if one.command == "EVAL" and one.arguments}):
+            return True
+    return False

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.errors import UsageError
+from harness.history.change_causes import scripts_of
 from harness.store.columns import NAME, column
 
 REQUESTS: Final = "requests.parquet"
@@ -67,8 +68,6 @@ NOT_ALWAYS: Final = ("proxy_closed_ns",)
 """Columns that older records do not have: there, nothing is known."""
 FITS: Final = b"fits"
 """In the metadata of the table of connections: the digest of both tables and of the run (`digest_of`)."""
-SCRIPTS: Final = b"scripts"
-"""In the metadata of the table of requests: the text of each script by its SHA-1, as JSON."""
 ENDED: Final = b"ended"
 """In the metadata of the table of connections, if the record ends before the run does, because it had become too large:
 when, in nanoseconds."""
@@ -91,7 +90,7 @@ class Wire(msgspec.Struct, frozen=True):
     @property
     def scripts(self) -> dict[str, str]:
         """The text of each script by its SHA-1."""
-        return msgspec.json.decode((self.requests.schema.metadata or {}).get(SCRIPTS, b"{}"), type=dict[str, str])
+        return scripts_of(self.requests)
 
     def of_key(self, key: str) -> Wire:
         """The requests with a key whose name contains this one, as locks add to it, and all connections."""

@@ -19,8 +19,9 @@ import pyarrow as pa
 from cluster.base import DIALLED_FROM
 from cluster.requests import Chunks, Conversations, Decode
 from fencepost.errors import UsageError
+from harness.history.change_causes import SCRIPTS
 from harness.history.groups import Bools, Ints
-from harness.store.wire import CONNECTIONS_SCHEMA, ENDED, REQUESTS_SCHEMA, SCRIPTS, Wire
+from harness.store.wire import CONNECTIONS_SCHEMA, ENDED, REQUESTS_SCHEMA, Wire
 from harness.store.wire_files import (
     CLIENT_CLOSED,
     CUT,

@@ -13,8 +13,9 @@ from harness.explain.explanation import Explanation
 from harness.explain.scenes import scene_of
 from harness.explain.space_time import Picture, draw
 from harness.explain.wire_requests import WireRequests
+from harness.history.change_causes import SCRIPTS
 from harness.history.recorded import Recorded
-from harness.store.wire import CONNECTIONS_SCHEMA, ENDED, REQUESTS_SCHEMA, SCRIPTS, Wire
+from harness.store.wire import CONNECTIONS_SCHEMA, ENDED, REQUESTS_SCHEMA, Wire
 from harness.verdict import Finding
 from tests.judge.histories import CHANGES, History, ms
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from harness.store.wire import CONNECTIONS_SCHEMA, REQUESTS_SCHEMA, SCRIPTS, Wire
+from harness.history.change_causes import SCRIPTS
+from harness.store.wire import CONNECTIONS_SCHEMA, REQUESTS_SCHEMA, Wire
 
 TIMES = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 

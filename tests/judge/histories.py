@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from cluster.key_causes import digest_of
 from cluster.redis_keys import keys_of
 from fencepost.history import FIELDS_APART, ClientEnd, FaultEvent, KeyEvent, Op, Timeline, Write
 from harness.config import RunConfig
-from harness.history.change_causes import WireRecord
+from harness.history.change_causes import SCRIPTS, WireRecord
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_holdings import Watched, derive_holdings
 from harness.history.recorded import Recorded
@@ -63,6 +64,8 @@ class History:
         self.kept_waiting: dict[str, list[tuple[int, int]]] = {}
         self.traffic: list[LinkTraffic] | None = None
         self.requests: list[dict[str, Any]] = []
+        self.scripts: dict[str, str] = {}
+        """Their texts, by the names that requests call them."""
         self.not_recorded: set[str] = set()
         self.ports: dict[int, int] = {}
         self.opened: dict[int, float] = {}
@@ -281,8 +284,9 @@ class History:
             }
             for number, names in connections.items()
         ]
+        texts = {SCRIPTS: msgspec.json.encode(self.scripts)}
         return WireRecord(
-            pa.Table.from_pylist(requests, REQUESTS_SCHEMA).sort_by("from_client_ns"),
+            pa.Table.from_pylist(requests, REQUESTS_SCHEMA).sort_by("from_client_ns").replace_schema_metadata(texts),
             pa.Table.from_pylist(rows, CONNECTIONS_SCHEMA),
             frozenset(self.config.node_names) - self.not_recorded,
         )

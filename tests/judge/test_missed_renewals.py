@@ -103,17 +103,23 @@ def test_a_fault_on_a_minority_of_the_nodes_keeps_no_lock_from_renewing(down: st
         (110, '{"error":"NOREPLICAS"}', (2_000, 2_300), ("ok", "ok", "ok"), 0),
         (200, '{"error":"NOREPLICAS"}', (), ("ok", "ok", "ok"), 0),
         (110, '{"error":"NOREPLICAS"}', (), ("ok",), 0),
+        (110, '{"error":"ERR LOST"}', (), ("ok", "ok", "ok"), 0),
+        (110, '{"error":"NOSCRIPT No matching script."}', (), ("ok", "ok", "ok"), 2),
     ],
-    ids=["an error", "no answer", "soon healed", "done", "healed late", "tried late", "was not answered"],
+    ids=[
+        *("an error", "no answer", "soon healed", "done", "healed late", "tried late", "was not answered"),
+        *("the script says so", "no script"),
+    ],
 )
 def test_a_lock_that_gives_up_after_one_renewal_that_failed(
     at: float, reply: str | None, hit: Any, asks: Any, number: int
 ) -> None:
     made = two(asks=asks)
+    made.scripts = {"renew": "return {err = 'LOST'}"}
     for start in STARTS:
         answered = None if reply is None else start + at + 1
         more = {"did": False} if reply is None else {"did": False, "reply": reply}
-        made.request("c1", "n1", "EVAL renew 1 k1 v", start + at, answered, connection=777, **more)
+        made.request("c1", "n1", "EVALSHA renew 1 k1 v", start + at, answered, connection=777, **more)
         made.closed[777] = (start + at + 20, None)
     if hit:
         made.fault("f1", *hit, nodes=("n1",))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cluster.requests import LONGEST_REPLY
 from harness.checkers.starvation import Figures, check
 from harness.history.stall_causes import Obstacle, in_words
 from harness.verdict import Finding
@@ -215,6 +216,72 @@ def test_requests_that_no_node_would_carry_out_keep_clients_out(error: str, time
     assert (finding.blame, finding.examples[0].get("error")) == (
         ("lock", error.partition(" ")[0]) if kind == "rejected" else ("undecided", None)
     )
+
+
+_REFUSES = "if redis.call('get', KEYS[1]) then return redis.error_reply('TAKEN') end"
+
+
+def answered(history: History, node: str, *said: str, times: int = 36) -> History:
+    """c2 asks the node for a script again and again, which answers with these errors in turn."""
+    for number in range(times):
+        at, reply = 210 + 110 * number, json.dumps({"error": said[number % len(said)]})
+        history.request("c2", node, "EVALSHA 899b 1 k1 v", at, at + 1, reply=reply, did=False)
+    return history
+
+
+@pytest.mark.parametrize(
+    ("script", "error", "kind"),
+    [
+        (_REFUSES, "ERR TAKEN", "unknown"),
+        ("return {err = 'ERR taken by ' .. redis.call('get', KEYS[1])}", "ERR taken by c1", "unknown"),
+        ("local why = 'TAKEN'; return redis.error_reply(why)", "ERR TAKEN", "unknown"),
+        (None, "ERR TAKEN", "unknown"),  # its text is not on record
+        (_REFUSES, "ERR wrong number of arguments for 'get' command script: 899b, on @user_script:1.", "rejected"),
+        ("return redis.call('hget', KEYS[1], 'x')", "WRONGTYPE Operation against a key", "rejected"),
+        (_REFUSES, "NOSCRIPT No matching script.", "rejected"),
+    ],
+)
+def test_what_a_script_says_itself_is_no_error_of_the_node(script: str | None, error: str, kind: str) -> None:
+    history = answered(tried(200, 4200), "n1", error)
+    history.scripts = {} if script is None else {"899b": script}
+    (finding,) = check(history.recorded()).findings
+    assert (finding.examples[0]["obstacle"], finding.blame) == (kind, "lock" if kind == "rejected" else "undecided")
+
+
+def test_an_error_that_the_record_cut_off_is_one_all_the_same() -> None:
+    history = tried(200, 4200)
+    for number in range(36):
+        at, reply = 210 + 110 * number, f'{{"error":"WRONGTYPE {2_000 * "x"}"}}'[:LONGEST_REPLY]
+        history.request("c2", "n1", "GET k1", at, at + 1, reply=reply, did=False)
+    assert only(history).examples[0]["error"] == "WRONGTYPE"
+
+
+def without_script(history: History, *nodes: str, times: int = 36) -> History:
+    """These nodes have forgotten the script, and say so this often; the others refuse."""
+    history.scripts = {"899b": _REFUSES}
+    for node in history.config.node_names:
+        forgot = node in nodes
+        answered(history, node, "NOSCRIPT No" if forgot else "ERR TAKEN", times=times if forgot else 36)
+    return history
+
+
+def test_nodes_that_forgot_a_script_keep_clients_out_if_they_leave_no_majority(golden: Golden) -> None:
+    finding = only(without_script(tried(200, 4200), "n1", "n2"))
+    assert finding.examples[0]["nodes"] == ("n1", "n2")
+    golden(finding.text)
+    finding = only(without_script(tried(200, 4200), "n2").fault("f", 150, 4100, nodes=("n3",)))
+    assert [finding.examples[0][name] for name in ("obstacle", "nodes", "absent")] == ["rejected", ("n2",), ("n3",)]
+    golden(finding.text)
+    assert why(without_script(tried(200, 4200), "n1")) == ("unknown", ())
+    assert only(without_script(tried(200, 4200), "n1", "n2", times=3)).examples[0]["nodes"] == ("n1", "n2")
+    assert why(without_script(tried(200, 4200), "n1", "n2", times=2)) == ("unknown", ())
+
+
+def test_a_script_that_is_loaded_again_is_not_said_to_be_never(golden: Golden) -> None:
+    history = without_script(tried(200, 4200), "n1", "n2")
+    golden(only(history.request("c1", "n2", "SCRIPT LOAD 899b", 4000, 4001, did=False)).text)
+    other = without_script(tried(200, 4200), "n1", "n2").request("c1", "n2", "SCRIPT LOAD 777a", 4000, 4001, did=False)
+    assert "never" in only(other.request("c1", "n3", "SCRIPT LOAD 899b", 4000, 4001, did=False)).text
 
 
 @pytest.mark.parametrize(

@@ -481,10 +481,16 @@ def lost(history: History) -> int:
         ("GET k1", "null", 0),
         ("GET k2", "null", 3),
         ("PING", '"PONG"', 3),
+        ("EVALSHA 899b 1 k1 $", '{"error":"ERR NOT_MINE"}', 0),  # the script says so
+        ("EVALSHA 777a 1 k1 $", '{"error":"ERR NOT_MINE"}', 0),  # one whose text is not on record may
+        ("EVALSHA 899b 1 k1 $", '{"error":"NOSCRIPT No matching script."}', 3),
+        ("EVALSHA 899b 1 k1 $", '{"error":"ERR wrong number of arguments for \'evalsha\' command"}', 3),
     ],
 )
 def test_what_a_node_said_of_the_key_a_release_may_believe(words: str, reply: str, number: int) -> None:
-    assert lost(called_lost((words, reply))) == number
+    history = called_lost((words, reply))
+    history.scripts = {"899b": "if redis.call('get', KEYS[1]) ~= ARGV[1] then return redis.error_reply('NOT_MINE') end"}
+    assert lost(history) == number
 
 
 @pytest.mark.parametrize(
