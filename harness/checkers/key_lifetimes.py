@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 from fencepost.quorum import quorum
 from fencepost.text import count, listed, milliseconds, out_of, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.node_replies import few_had_granted
 from harness.explain.renewals import renewals_ended
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
@@ -236,9 +237,14 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
             f"{f'; {note}' if note else ''}.",
             cause="not renewed" if is_silent else "not prolonged",
         )
+    side = case.named.get("section")
+    few = None if side is None or anew is not None else few_had_granted(run, evidence, side)
+    is_of_another = few is not None and few.is_of_another
     return Told(
         f"{client} was granted a lease until {lease:+,.1f} ms, but by {keys:+,.1f} ms the keys expire on "
         f"so many nodes that no majority is left: the lease is {too_long} too long."
+        f"{f' {few.text}' if few is not None and is_of_another else ''}",
+        cause="too few nodes" if is_of_another else None,
     )
 
 

@@ -17,15 +17,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from fencepost.quorum import quorum
-from fencepost.text import listed, milliseconds, of_sections, plural, printable
+from fencepost.text import milliseconds, of_sections, plural, printable
 from harness.explain.causes import Cause, of_loss
 from harness.explain.examples import Side
 from harness.explain.given_ttl import lived_ms, over_at_once
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.node_replies import replies
+from harness.explain.node_replies import few_had_granted
 from harness.explain.requests import may_be_of, who_did
-from harness.explain.words import lasting, yes_to_another_request
+from harness.explain.words import lasting
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
 from harness.history.quorum_support import LOSSES, Backing, Loss, WeakStretch, in_words
 from harness.history.recorded import Recorded, named
@@ -138,21 +137,16 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
     why = ", ".join(printable(str(node)) for node in example.get("nodes", ()))
     text = f"{text}no majority of the nodes can have held the lock for it{f': {why}' if why else ''}."
-    side, majority = case.named.get("section"), quorum(len(run.nodes))
-    said = {} if side is None else replies(run, evidence, side)
-    granted = [node for node, one in said.items() if one.heard]
-    if side is None or len(granted) >= majority or not all(one.is_known for one in said.values()):
+    side = case.named.get("section")
+    few = None if side is None else few_had_granted(run, evidence, side)
+    if few is None:
         did = None if side is None else _own_doing(run, side, example)
         if did is None:
             anew = None if side is None else _set_anew(run, side, example)
             return Told(text if anew is None else f"{text} Then {anew}.", cause=of_loss(example["cause"]))
         cause: Cause = "deleted by itself" if example["cause"] == "deleted" else "short TTL"
         return Told(f"{text} In the end {did}.", cause=cause)
-    who = f"Only {listed(granted)}" if granted else "No node"
-    late = [node for node, one in said.items() if one.has_earlier_yes]
-    tail = f" ({yes_to_another_request(side.client, late)})" if late else ""
-    cause = "not set" if late else "too few nodes"
-    return Told(f"{text} {who} had granted it{tail}.", cause=cause)
+    return Told(f"{text} {few.text}", cause="not set" if few.is_of_another else "too few nodes")
 
 
 def _own_doing(run: Recorded, side: Side, example: Mapping[str, Any]) -> str | None:

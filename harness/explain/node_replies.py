@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from fencepost.quorum import quorum
+from fencepost.text import listed
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.replies import Asked
 from harness.explain.wire_requests import WireRequest
 from harness.explain.witnessed import NodeEvent
+from harness.explain.words import yes_to_another_request
 from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
 
@@ -68,6 +70,27 @@ def replies(run: Recorded, evidence: Evidence, side: Side) -> dict[str, Said]:
     return said | others if heard + len(others) >= majority else said
 
 
+@dataclass(frozen=True, slots=True)
+class Few:
+    """That fewer nodes than a majority had granted it, as a sentence. `is_of_another`: the client may have taken yeses
+    to an earlier request for its own, and with these it had a majority."""
+
+    text: str
+    is_of_another: bool
+
+
+def few_had_granted(run: Recorded, evidence: Evidence, side: Side) -> Few | None:
+    """None if a majority of the nodes had granted it, or if that is not known."""
+    said = replies(run, evidence, side)
+    granted = [node for node, one in said.items() if one.heard]
+    if len(granted) >= quorum(len(run.nodes)) or not all(one.is_known for one in said.values()):
+        return None
+    who = f"Only {listed(granted)}" if granted else "No node"
+    late = [node for node, one in said.items() if one.has_earlier_yes]
+    tail = f" ({yes_to_another_request(side.client, late)})" if late else ""
+    return Few(f"{who} had granted it{tail}.", bool(late))
+
+
 def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -> Said:
     asked = evidence.asked_by(side.client, node, side.key, side.asked_from_ns, side.start_ns)
     last = asked[-1] if asked else None
@@ -79,6 +102,7 @@ def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -
             and event.may_be_of(side.client, side.section)
             and event.after_ns <= side.start_ns
             and event.by_ns >= side.asked_from_ns
+            and not _is_to_an_earlier_call(evidence, event, last, side)
         ),
         None,
     )
@@ -117,6 +141,14 @@ def _was_undone(evidence: Evidence, granted: NodeEvent, last: Asked) -> bool:
             if event.after_ns < sent_ns
         )
     )
+
+
+def _is_to_an_earlier_call(evidence: Evidence, granted: NodeEvent, last: Asked | None, side: Side) -> bool:
+    """Whether the node granted what an earlier call had asked for, whose user cancelled it, say, and refused what this
+    one asked for. A call that sends nothing may have waited for the reply to the earlier one."""
+    asked = None if granted.request is None else evidence.requests.get(granted.request)
+    is_earlier = asked is not None and asked.request.sent_ns < side.asked_from_ns
+    return is_earlier and last is not None and last.is_refused and last.request.is_refused
 
 
 def _in_the_way(window: Window, node: str, side: Side) -> bool:

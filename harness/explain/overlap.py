@@ -345,6 +345,8 @@ def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
             texts.append(f"{side.client} acquired the lock although {who}{_absent(parts, said, note)}")
     if not texts:
         return ""
+    if len(run.nodes) == 1:
+        return f"{' and '.join(texts)}."
     shared = any(part.loss is not None for part in parts)
     tail = "" if shared else ", and no node granted it to both"
     return f"{' and '.join(texts)}: fewer than the majority of {majority} of {plural(len(run.nodes), 'node')}{tail}."

@@ -390,6 +390,42 @@ def test_an_overlap_by_a_yes_to_another_request(golden: Golden) -> None:
     golden(story.told("overlap").sentence)
 
 
+def cancelled(arrived: float, *, second: str | None = "null") -> Story:
+    """c1's first acquire is cancelled at 9; n1 grants it at `arrived`, and says so at 30. The next one asks at 14, is
+    refused at 30.4, and believes the first reply, so c1 enters at 30.5. c2 is let in when the key has expired."""
+    over = arrived + 100
+    story = Story(nodes=1, clients=2).watched("n1").op("c1", "acquire", "info", 1, 5, 9, cancelled=True)
+    story.request("c1", "n1", "SET k1 c1-a NX PX 100", arrived, arrived + 0.2, sent=6, told=30)
+    story.seen("n1", "set", arrived + 0.1, "c1-a", since=arrived, ttl=100, read=arrived + 0.2)
+    story.seen("n1", "expired", over, since=over - 1)
+    if second is not None:
+        words = "EVAL again 1 k1 c1-a" if second == "1" else "SET k1 c1-b NX PX 100"
+        story.request("c1", "n1", words, 17, 17.5, sent=14.5, told=30.4, reply=second, did=False)
+    story.section("c1", 30.5, 150, asked=14, requested_ns=ms(14), deadline=125)
+    story.request("c2", "n1", "SET k1 c2-1 NX PX 100", over + 1, over + 1.2)
+    story.seen("n1", "set", over + 1.1, "c2-1", since=over + 1, ttl=100).seen("n1", "blind", 700)
+    return story.section("c2", over + 2, 180, deadline=over + 90)
+
+
+@pytest.mark.parametrize("arrived", [6.5, 16], ids=["before the next call", "in the next call"])
+def test_what_a_node_granted_to_a_cancelled_call_it_did_not_grant_to_the_next(arrived: float, golden: Golden) -> None:
+    told = cancelled(arrived).told("overlap")
+    assert told.cause == "too few nodes"
+    golden(told.sentence)
+
+
+@pytest.mark.parametrize("second", [None, "1"], ids=["it sends nothing", "it is told yes"])
+def test_a_call_may_have_waited_for_what_an_earlier_one_had_asked_for(second: str | None) -> None:
+    told = cancelled(16, second=second).told("overlap")
+    assert (told.cause, "c1 had 1 of 1 node" in told.sentence) == ("expired", True)
+
+
+def test_a_lease_that_is_longer_than_the_key_of_a_cancelled_call(golden: Golden) -> None:
+    told = cancelled(6.5).told("lease-outlasts-keys")
+    assert told.cause == "too few nodes"
+    golden(told.sentence)
+
+
 def test_late_replies_that_make_no_majority_are_not_mentioned(golden: Golden) -> None:
     story = out_of_step(Story(nodes=5), "n2").let_in("c1", 10, 60, "OK nil nil nil nil")
     told = story.let_in("c2", 30, 60, "nil OK OK OK nil").told("overlap")
