@@ -106,14 +106,18 @@ def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> l
 
 
 def _shared(run: Recorded, owners: Owners) -> dict[str, list[int]]:
-    """The values that are not unique, with the places of the sections that used them."""
+    """The values that are not unique on a key, with the places of the sections that used them there."""
     handed_on, again = HandedOn(run, owners), set[int]()
-    columns = ("section", "value", "lock_key", "from_max_ns", "to_min_ns")
-    for section, value, key, from_ns, to_ns in rows_of(owners.holdings, *columns):
-        if value in owners.shared:
-            used = [use.section for use in handed_on.uses(section, value, str(key), from_ns, to_ns)]
+    columns = ("section", "value", "key", "lock_key", "from_max_ns", "to_min_ns")
+    for section, value, key, lock_key, from_ns, to_ns in rows_of(owners.holdings, *columns):
+        if (str(key), value) in owners.shared:
+            used = [use.section for use in handed_on.uses(section, value, str(lock_key), from_ns, to_ns)]
             again.update(used[1:])
-    return {value: rows for value, rows in owners.shared.items() if len(set(rows) - again) > 1}
+    found: dict[str, list[int]] = {}
+    for (_, value), rows in owners.shared.items():
+        if len(set(rows) - again) > 1:
+            found[value] = sorted({*found.get(value, ()), *rows})
+    return found
 
 
 def _shared_found(run: Recorded, shared: dict[str, list[int]]) -> list[Finding]:

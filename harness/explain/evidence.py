@@ -244,7 +244,7 @@ def _shown(run: Recorded, keys: Container[str]) -> dict[str, set[tuple[str, int,
     if run.owners is not None:
         sections = [*columns_of(run.sections.astype({"client": str, "key": str}), "client", "section", "key")]
         own = [(value, place) for place, values in run.owners.values.items() for value in values]
-        shared = [(value, place) for value, places in run.owners.shared.items() for place in places]
+        shared = [(value, place) for (_, value), places in run.owners.shared.items() for place in places]
         for value, place in (*own, *shared):
             if sections[place][2] in keys:
                 owners.setdefault(value, set()).add(sections[place])

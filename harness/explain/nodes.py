@@ -265,14 +265,17 @@ def _deleted_after(evidence: Evidence, granted: NodeEvent, change: Change, follo
 
 
 def _is_shared(run: Recorded, loss: Loss) -> bool:
-    """Whether others certainly used the value of the key that was lost."""
+    """Whether others certainly used the value of the key that was lost, for the same key."""
     value, by = loss.granted.value, loss.by
     if value is None:
         return False
-    is_anothers = by is not None and by.client is not None and by.whose[:2] != loss.granted.whose[:2]
-    return (is_anothers and by is not None and by.value == value) or (
-        run.owners is not None and value in run.owners.shared
-    )
+    if by is not None and by.client is not None and by.whose[:2] != loss.granted.whose[:2] and by.value == value:
+        return True
+    shared = {} if run.owners is None else run.owners.shared
+    keys = {
+        name for (key, one), rows in shared.items() if one == value for name in (key, run.sections["key"].iloc[rows[0]])
+    }
+    return loss.granted.key in keys
 
 
 def _who_drew_the_same(

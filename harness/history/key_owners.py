@@ -45,13 +45,13 @@ class Owners:
 
     `values`: by place in `sections`, the values that were set for that section, or that its client found there: no
     other client's. Empty for a section that set no key although others do, and missing where the value does not tell
-    whose key it is, and for readers. `shared`: values that were set for sections of several clients, with the places of
-    those. `of_clients`: values that one client uses again and again, and that client. `copies`: keys on the nodes that
-    acquires set, and that are not the lock's."""
+    whose key it is, and for readers. `shared`: by key on the nodes and value, the places of the sections for which the
+    key was set to this value, if they are of several clients. `of_clients`: values that one client uses again and
+    again, and that client. `copies`: keys on the nodes that acquires set, and that are not the lock's."""
 
     holdings: pd.DataFrame
     values: dict[int, set[str]]
-    shared: dict[str, list[int]]
+    shared: dict[tuple[str, str], list[int]]
     of_clients: Mapping[str, str] = field(default_factory=dict)
     copies: Set[str] = frozenset()
 
@@ -106,11 +106,12 @@ def _places(run: RunTables, holdings: pd.DataFrame, ledger: Ledger) -> pd.DataFr
 
 @dataclass(frozen=True, slots=True)
 class _Used:
-    """Who had each value set. `sections`: by value, the places of sections; `clients`: by value, all clients, also of
-    attempts that were refused; `times`: by value, for which sections, granted or not, these calls were. `counted`:
-    numbers that scripts set for several clients: they count something."""
+    """Who had each value set. `sections_of`: by value, the places of sections; `sections_on`: by key and value;
+    `clients`: by value, all clients, also of attempts that were refused; `times`: by value, for which sections, granted
+    or not, these calls were. `counted`: numbers that scripts set for several clients: they count something."""
 
     sections_of: dict[str, set[int]]
+    sections_on: dict[tuple[str, str], set[int]]
     clients: dict[str, set[str]]
     times: dict[str, set[tuple[str, int, int]]]
     counted: frozenset[str]
@@ -120,18 +121,20 @@ class _Used:
     def of(cls, run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> _Used:
         calls = ledger.calls
         sections: defaultdict[str, set[int]] = defaultdict(set)
+        sections_on: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
         clients: defaultdict[str, set[str]] = defaultdict(set)
         times: defaultdict[str, set[tuple[str, int, int]]] = defaultdict(set)
-        for value, section, call in rows_of(holdings, "value", "section", "call"):
+        for key, value, section, call in rows_of(holdings, "key", "value", "section", "call"):
             if value and call != NO_CALL:
                 clients[value].add(run.config.owner_of(str(calls.client[call])))
                 times[value].add((str(calls.client[call]), int(calls.life[call]), int(calls.section[call])))
                 if section != NO_SECTION:
                     sections[value].add(section)
+                    sections_on[str(key), value].add(section)
         by_script = ledger.rows["value"][ledger.rows["command"].isin(_SCRIPTS).to_numpy(bool)].dropna().unique()
         counted = {value for value in by_script if len(clients.get(value, ())) > 1 and value.lstrip("-").isdigit()}
         client_of = [run.config.owner_of(client) for client in run.sections["client"].astype(str)]
-        return cls(sections, clients, times, frozenset(counted), client_of)
+        return cls(sections, sections_on, clients, times, frozenset(counted), client_of)
 
     def sections(self, holdings: pd.DataFrame) -> Ints:
         """For whom each of the holdings was set. What no call for a section set, or none that is known, is a section's
@@ -150,16 +153,18 @@ class _Used:
         """Whether only one client is known to have set it, for a section."""
         return value in self.sections_of and len(self.clients[value]) == 1
 
-    def shared(self, holdings: pd.DataFrame) -> dict[str, list[int]]:
-        """The values of sections of several clients that had no other value. What a hash of several fields holds is of
+    def shared(self, holdings: pd.DataFrame) -> dict[tuple[str, str], list[int]]:
+        """The values of sections of several clients, on one key, that had no other value. Of two keys with the same
+        value, as one that tells the time may be, each is its own client's. What a hash of several fields holds is of
         several owners, or counts, so it is no value of one."""
         told = {row for value, rows in self.sections_of.items() if len(self.clients[value]) == 1 for row in rows}
         found = {}
         is_of_several = holdings["is_hash"] & holdings["value"].str.contains(FIELDS_APART, regex=False, na=False)
-        for value in dict.fromkeys(holdings["value"][~is_of_several].dropna()):
-            rows = sorted(self.sections_of.get(value, set()) - told)
+        own = holdings[~is_of_several & holdings["value"].notna()]
+        for key, value in dict.fromkeys(rows_of(own, "key", "value")):
+            rows = sorted(self.sections_on.get((str(key), value), set()) - told)
             if value not in self.counted and len({self.client_of[row] for row in rows}) > 1:
-                found[value] = rows
+                found[str(key), value] = rows
         return found
 
 

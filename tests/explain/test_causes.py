@@ -123,6 +123,16 @@ def test_another_clients_key_with_the_same_value(golden: Golden) -> None:
     assert undone("c3-1").told("changed-another-clients-key").cause == "deleted"
 
 
+@pytest.mark.parametrize(("key", "freed", "cause"), [("k2", "free", "deleted"), ("k2", "undo", "shared value")])
+def test_a_client_that_drew_the_value_for_another_key_compared_nothing(key: str, freed: str, cause: str) -> None:
+    """Unless the request that deletes the key names the value."""
+    story = Story(clients=3).watched().let_in("c1", 10, 50, "OK OK OK", value="c1-1").saw(9.5, "set", "n1 n2 n3", "c1")
+    story.op("c3", "acquire", "fail", 1, 14, 18).asked("c3", "acquire", 15, "nil nil nil", value="c1-1", name=key)
+    story.asked("c3", freed, 17, "1 1 1", value="c1-1").saw(17.5, "deleted", "n1 n2 n3")
+    story.let_in("c2", 30, 60, "OK OK OK").saw(29.5, "set", "n1 n2 n3", "c2")
+    assert {story.told(kind).cause for kind in ("overlap", "changed-another-clients-key")} == {cause}
+
+
 def extended(value: str, by: str = "c1") -> Story:
     """The key of c1 expired, and c2 set this value; then an extension prolongs the key."""
     story = Story(clients=3).watched().let_in("c1", 10, 160, "OK OK OK", value="same", deadline=300)

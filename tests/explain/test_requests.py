@@ -43,6 +43,19 @@ def test_an_overlap_names_who_deleted_the_key(shown: bool, golden: Golden) -> No
     golden(told(taken(shown=shown), "overlap"))
 
 
+@pytest.mark.parametrize(("key", "cause"), [("k1", "shared value"), ("k2", "deleted")])
+def test_only_the_same_value_of_the_same_key_is_a_cause(key: str, cause: str) -> None:
+    """c4 had drawn the value of c1, for the key that c3 deletes or for another one."""
+    history = taken(shown=True).section("c4", 300, 310, key=key, asked=295)
+    for node in NODES:
+        history.request("c4", node, f"SET {key} a NX PX 200", 296, 297)
+        history.seen(node, "set", 298, "a", since=295, ttl=200, key=key)
+    run = history.recorded()
+    finding = next(finding for finding in judge(run).findings if finding.kind == "overlap")
+    case = case_of(run, finding, finding.examples[0])
+    assert tell(run, gather(run, spans_of(run, [case])), case).cause == cause
+
+
 def test_it_says_that_the_request_arrived_after_its_call_had_ended(golden: Golden) -> None:
     history = taken(sent=30)
     history.ops["c3", 1][0].complete_ns = history.ops["c3", 1][0].invoke_ns + 15_000_000

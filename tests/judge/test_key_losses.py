@@ -83,6 +83,16 @@ def test_a_value_that_stands_for_two_sections_is_named(golden: Golden) -> None:
     )
 
 
+@pytest.mark.parametrize(("key", "number"), [("k1", 1), ("k2", 0)])
+def test_equal_values_on_different_keys_are_not_shared(key: str, number: int) -> None:
+    """They tell the time, say."""
+    history = History().watch("n1").section("c1", 10, 50).section("c2", 60, 90, key=key)
+    history.sets("c1", "1795939679546").seen("n1", "set", 9.5, "1795939679546", ttl=100).seen("n1", "deleted", 50.5)
+    history.sets("c2", "1795939679546").seen("n1", "set", 59.5, "1795939679546", ttl=100, key=key)
+    figures: Any = check(history.recorded()).figures
+    assert figures.shared_values == number
+
+
 def test_so_it_is_under_any_name_on_the_nodes(golden: Golden) -> None:
     history = History().watch("n1").section("c1", 10, 50).sets("c1", "locked").section("c2", 60, 90)
     history.sets("c2", "locked").seen("n1", "set", 8, "locked", key="prefix:k1").seen(

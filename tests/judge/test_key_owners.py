@@ -58,7 +58,7 @@ def test_the_requests_tell_the_keys_of_two_clients_with_one_value_apart() -> Non
     history = own(inside(), value="same").seen("n1", "deleted", 51).section("c2", 70, 90)
     owners = owners_of(own(history, "c2", "same", at=69.9))
     assert owners.holdings["section"].tolist() == [0, 1]
-    assert owners.shared == {"same": [0, 1]}
+    assert owners.shared == {("k1", "same"): [0, 1]}
     assert owners.values == {}, "comparing it proves nothing"
 
 
