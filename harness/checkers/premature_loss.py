@@ -6,7 +6,9 @@ deleted the keys, or they expired too early. The holder itself finds this out, s
 acquired the lock.
 
 A lock may say so only because the nodes did not answer in time, on a machine that is too busy, say. So nothing was lost
-if a majority of the nodes may still have held the section's value when the release was asked for.
+if a majority of the nodes may still have held the section's value when the release was asked for, nor if the release
+deleted the key itself there: it may have sent its request again. What the lock's own request deleted before, in an
+extension, say, no other client did.
 """
 
 from __future__ import annotations
@@ -17,10 +19,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.explain.kinds import FindingKind
+from fencepost.quorum import quorum
+from fencepost.text import milliseconds, printable
+from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.requests import who_did
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows
 from harness.history.key_owners import places_of, rows_of
+from harness.history.ledger import ENDINGS, Change
+from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
 
@@ -50,6 +57,7 @@ def check(run: Recorded) -> Answer:
     for _, since, until in longest_windows(run.faults):
         disturbed |= (since <= done) & (until >= begun)
     lost = both[~disturbed & ~_may_have_been_held(run, both)]
+    lost = lost[[not _deleted_by_its_release(run, *of) for of in rows_of(lost, "client", "section")]]
     figures = Figures(len(lost))
     if not len(lost):
         return Answer(figures)
@@ -68,10 +76,12 @@ def check(run: Recorded) -> Answer:
     several = "leases were lost before their holders released them, within their validity"
     # Servers that copy each other change their roles long after a fault.
     change = "a failover lost the keys, " if run.one_serves and run.faults else ""
-    text = (
-        f"{len(lost):,} {one if len(lost) == 1 else several}, although no fault was in force: {change}another client "
-        "deleted or took the keys, or they expired too early"
-    )
+    own = [_last_own(run, *of) for of in rows_of(lost, "client", "section")]
+    why = f"{change}another client deleted or took the keys, or they expired too early"
+    if by_itself := [deleted for deleted in own if deleted is not None]:
+        its = f"its own {_request(by_itself[0])} deleted the key"
+        why = its if len(by_itself) == len(own) else f"{its} of {len(by_itself):,}; else {why}"
+    text = f"{len(lost):,} {one if len(lost) == 1 else several}, although no fault was in force: {why}"
     return Answer(figures, (LOST_EARLY.found("lock", text, len(lost), examples),))
 
 
@@ -88,9 +98,62 @@ def _may_have_been_held(run: Recorded, released: pd.DataFrame) -> npt.NDArray[np
     return found
 
 
+def _own_deletions(run: Recorded, client: str, section: int) -> tuple[int, list[Change]]:
+    """On how many nodes calls for the section had set a key, and by node the end of the last such key, where a request
+    of its client deleted it."""
+    ledger = run.ledger
+    if ledger is None:
+        return 0, []
+    rows = ledger.rows[ledger.rows["key"].isin(list(lock_keys(run, ledger))).to_numpy(bool)]
+    its = (rows["task"] == client) & (rows["section"] == section)
+    is_set = its & rows["what"].isin(["set", "overwritten"]) & (rows["f"] == "acquire") & (rows["outcome"] == "ok")
+    last = rows[is_set.to_numpy(bool)].groupby("node", observed=True).tail(1)
+    ends = rows[(rows["what"].isin(ENDINGS) & rows["of"].isin(last.index)).to_numpy(bool)]
+    changes = [ledger.change(int(row)) for row in ends.index]
+    own = [one for one in changes if one["what"] == "deleted" and one["cause"] == "request" and one["task"] == client]
+    return len(last), own
+
+
+def _deleted_by_its_release(run: Recorded, client: str, section: int) -> bool:
+    """Whether the release that was refused had deleted the key itself on a majority of the nodes that it was set on."""
+    nodes, deleted = _own_deletions(run, client, section)
+    by_release = [one for one in deleted if one["f"] == "release" and one["section"] == section and one["is_in_call"]]
+    return bool(nodes) and len(by_release) >= quorum(nodes)
+
+
+def _last_own(run: Recorded, client: str, section: int) -> Change | None:
+    """The last request of the client itself that deleted its key, if such requests left no majority of the nodes that
+    it was set on; None if they did, or if that is not on record."""
+    nodes, deleted = _own_deletions(run, client, section)
+    if not deleted or nodes - len(deleted) >= quorum(nodes):
+        return None
+    return max(deleted, key=lambda one: int(one["at_ns"]))
+
+
+def _request(change: Change) -> str:
+    return "script" if str(change["command"]).startswith(_SCRIPTED) else "request"
+
+
+def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    deleted = _last_own(run, str(example["client"]), int(example["section"]))
+    if deleted is None:
+        return Told(f"{printable(case.finding.text).rstrip('.')}.")
+    client, at_ms = printable(str(example["client"])), float(example["at_ms"])
+    done = who_did(run, deleted, str(example["client"]), "deleted the key")
+    left = milliseconds(float(example["validity_left_ms"]))
+    return Told(
+        f"The release of {client} said at {at_ms:+,.1f} ms, {left} before the lease was over, that the lock was no "
+        f"longer held: {done}.",
+        cause="deleted by itself",
+    )
+
+
+_SCRIPTED: Final = ("EVAL", "FCALL")
 LOST_EARLY: Final = FindingKind(
     "lease-lost-early",
     "lease",
+    _told,
     comes_of=("deleted", "deleted by itself", "shared value", "overwritten", "expired", "too few nodes"),
     noun="lease(s) lost early",
 )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from harness.checkers.explained import explain
 from harness.checkers.premature_loss import check
+from harness.verdict import Verdict
+from tests.golden import Golden
 from tests.judge.histories import History
 
 
@@ -88,3 +91,45 @@ def test_one_node_that_keeps_the_key_is_no_majority() -> None:
     for node in ("n1", "n2", "n3"):
         history.seen(node, "blind", 300)
     assert count(history) == 1
+
+
+# What the client's own requests deleted.
+
+
+def deleted(at: float, *, by: str = "c1", others: tuple[str, ...] = ()) -> History:
+    """c1 is let in at 10, and extends from 18 to 25; its release from 40 to 50 says that the lock was not held. A
+    script of `by` had deleted the key; at 45 the release asks once more. `others` use the same value later."""
+    history = History(nodes=1, clients=3).watch("n1").section("c1", 10, None, asked=8, deadline=100)
+    history.op("c1", "extend", "info", 1, 18, 25).op("c1", "release", "fail", 1, 40, 50)
+    history.op("c3", "release", "ok", 7, 18, 25)
+    history.request("c1", "n1", "SET k1 value NX PX 100", 9, 9.2).seen("n1", "set", 9.1, "value", since=9)
+    history.request(by, "n1", "EVAL free 1 k1 value", at, at + 0.5, reply="1")
+    history.seen("n1", "deleted", at + 0.3, since=at)
+    history.request("c1", "n1", "EVAL free 1 k1 value", 45, 45.5, reply="0", did=False)
+    for number, client in enumerate(others, 2):
+        begin = 100 * number
+        history.section(client, begin, begin + 20, number=number)
+        history.request(client, "n1", "SET k1 value NX PX 100", begin - 0.5, begin - 0.3)
+        history.seen("n1", "set", begin - 0.4, "value", since=begin - 0.5, ttl=100)
+        history.request(client, "n1", "DEL k1", begin + 20.1, begin + 20.3, reply="1")
+        history.seen("n1", "deleted", begin + 20.2, since=begin + 20.1)
+    return history.seen("n1", "blind", 900)
+
+
+@pytest.mark.parametrize(("by", "cause"), [("c1", "deleted by itself"), ("c3", None)])
+def test_a_lease_whose_key_its_own_script_deleted_was_lost_by_no_other_client(
+    by: str, cause: str | None, golden: Golden
+) -> None:
+    run = deleted(20, by=by).recorded()
+    (finding,) = check(run).findings
+    golden(finding.text)
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == cause
+    golden(told.explanations[0].sentence)
+
+
+@pytest.mark.parametrize("others", [(), ("c2", "c3")], ids=["its value shows it", "its value does not show it"])
+def test_a_release_that_deleted_the_key_and_then_asked_again_lost_nothing(others: tuple[str, ...]) -> None:
+    assert count(deleted(42, others=others)) == 0
+    assert count(deleted(20, others=others)) == 1
+    assert count(deleted(42, by="c3", others=others)) == bool(others), "it was there when the release was asked for"
