@@ -230,12 +230,12 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
         )
     if "held_ms" in example:
         by_ns = run.timeline.start_ns + round(keys * 1e6)
-        note, is_silent = renewals_ended(run, case.sides[0], by_ns) if case.sides else ("", False)
+        note, cause = renewals_ended(run, case.sides[0], by_ns) if case.sides else ("", None)
         return Told(
             f"At {float(example['held_ms']):+,.1f} ms the lock told {client} that it still held it, but nothing had "
             f"prolonged the keys in time: by {keys:+,.1f} ms they expire on so many nodes that no majority is left"
             f"{f'; {note}' if note else ''}.",
-            cause="not renewed" if is_silent else "not prolonged",
+            cause=cause or "not prolonged",
         )
     side = case.named.get("section")
     few = None if side is None or anew is not None else few_had_granted(run, evidence, side)

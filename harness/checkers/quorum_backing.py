@@ -18,11 +18,12 @@ from typing import Any, Final
 import numpy as np
 
 from fencepost.text import milliseconds, of_sections, plural, printable
-from harness.explain.causes import Cause, of_loss
+from harness.explain.causes import of_loss
 from harness.explain.examples import Side
 from harness.explain.given_ttl import lived_ms, over_at_once
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.node_replies import few_had_granted
+from harness.explain.renewals import renewals_ended
 from harness.explain.requests import may_be_of, who_did
 from harness.explain.words import lasting
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
@@ -143,9 +144,15 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         did = None if side is None else _own_doing(run, side, example)
         if did is None:
             anew = None if side is None else _set_anew(run, side, example)
-            return Told(text if anew is None else f"{text} Then {anew}.", cause=of_loss(example["cause"]))
-        cause: Cause = "deleted by itself" if example["cause"] == "deleted" else "short TTL"
-        return Told(f"{text} In the end {did}.", cause=cause)
+            text = text if anew is None else f"{text} Then {anew}."
+            why, cause = "", None
+            if side is not None and example["cause"] == "expired":
+                ended_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6 + for_ns)
+                why, cause = renewals_ended(run, side, ended_ns)
+            return Told(f"{text[:-1]}; {why}." if why else text, cause=cause or of_loss(example["cause"]))
+        return Told(
+            f"{text} In the end {did}.", cause="deleted by itself" if example["cause"] == "deleted" else "short TTL"
+        )
     return Told(f"{text} {few.text}", cause="not set" if few.is_of_another else "too few nodes")
 
 
@@ -192,7 +199,7 @@ UNFOUNDED: Final = FindingKind(
     "lease-without-majority",
     "lease",
     _told,
-    comes_of=("not prolonged", "not renewed"),
+    comes_of=("not prolonged", "not renewed", "refused renewal"),
     noun="section(s) not backed by a majority",
     surveyed="validity",
 )

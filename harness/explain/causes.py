@@ -22,6 +22,7 @@ Cause = Literal[
     "overlong",
     "not prolonged",
     "not renewed",
+    "refused renewal",
     "absent node",
     "stuck keys",
     "given to ended call",
@@ -77,6 +78,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "overlong": "the lock gave the key a longer TTL than its client had asked for",
     "not prolonged": "too few nodes prolonged the key",
     "not renewed": "the lock sent no renewal",
+    "refused renewal": "a renewal was refused, and the lock did not tell its client",
     "absent node": "a single node was down, hung, answering errors or out of reach",
     "stuck keys": "orphaned keys were stuck",
     "given to ended call": "the lock was given to a call that had already ended without it",
@@ -137,7 +139,7 @@ COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
     "overwritten": ("shared value", "set again"),
     "prolonged": ("shared value",),
     "short TTL": ("expired",),
-    "expired": ("not renewed",),
+    "expired": ("not renewed", "refused renewal"),
     "nested release": ("deleted", "deleted by itself", "overwritten"),
 }
 """What a cause may come of itself: a client takes for its own what has its value, or what it set too late."""

@@ -43,8 +43,9 @@ def _cause(run: Recorded, evidence: Evidence, found: Sequence[NodePart], earlier
         return "another task's release"
     cause = cause_of(found, are_too_few=bool(too_few(run, found, earlier, later)))
     expired = (part.first for part in found if part.loss is not None and part.loss.how == "expired")
-    if cause == "expired" and all(side and renewals_ended(run, side, later.start_ns)[1] for side in expired):
-        return "not renewed"
+    if cause == "expired":
+        of_renewals = {side and renewals_ended(run, side, later.start_ns)[1] for side in expired}
+        cause = (of_renewals.pop() or cause) if len(of_renewals) == 1 else cause
     if cause == "unknown" and entry_taken(run, evidence.wire, [earlier], later):
         return "entry taken"
     if cause == "unknown" and evidence.wire is not None and late_release(run, evidence.wire, earlier, later):

@@ -12,7 +12,7 @@ from harness.history.key_owners import rows_of
 from harness.history.node_requests import NodeRequests, Request
 from harness.history.recorded import Recorded
 
-_QUESTIONS: Final = (
+QUESTIONS: Final = (
     *("GET", "MGET", "EXISTS", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "TYPE", "STRLEN"),
     *("HGET", "HMGET", "HGETALL", "HEXISTS", "HLEN", "HKEYS", "SISMEMBER", "SMEMBERS", "SCARD"),
     *("ZSCORE", "ZRANK", "ZRANGE", "ZCARD", "LRANGE", "LINDEX", "LPOS", "LLEN"),
@@ -30,7 +30,7 @@ def renewal_requests(run: Recorded, sent: NodeRequests, section: Any, keys: Coll
         request
         for node in run.nodes
         for request in sent.between(process_of(str(section.client)), node, section.start_ns, section.end_ns)
-        if request.command.upper() not in _QUESTIONS
+        if request.command.upper() not in QUESTIONS
         or not any(began <= request.from_client_ns <= done for began, done in calls)
     )
     found = (one for one in asked if not set(keys).isdisjoint((*one.keys, *one.arguments)))

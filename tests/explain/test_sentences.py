@@ -221,11 +221,18 @@ def test_a_lock_whose_last_renewal_failed(golden: Golden) -> None:
     golden(told.sentence)
 
 
-@pytest.mark.parametrize("said", ["0 0 0", "1 1 1"])
-def test_a_renewal_that_was_answered_does_not_show_why_the_lease_ended(said: str) -> None:
+@pytest.mark.parametrize("said", ["1 1 1", "1 1 0"])
+def test_a_renewal_that_was_done_does_not_show_why_the_lease_ended(said: str) -> None:
     told = unrenewed().asked("c1", "extend", 60, said).told("overlap")
     assert told.cause == "expired"
     assert "renew" not in told.sentence
+
+
+@pytest.mark.parametrize("kind", ["overlap", "lease-without-majority"])
+def test_a_lock_whose_last_renewal_was_refused(kind: str, golden: Golden) -> None:
+    told = unrenewed().asked("c1", "extend", 30, "1 1 1").asked("c1", "extend", 60, "0 0 0").told(kind)
+    assert told.cause == "refused renewal"
+    golden(told.sentence)
 
 
 @pytest.mark.parametrize(
