@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from harness.explain.causes import Cause
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Case, Side
+from harness.explain.expired_waiting import expired_waiting
 from harness.explain.kinds import Told
 from harness.explain.let_in import late_release
 from harness.explain.nodes import NodePart, parts
@@ -33,7 +35,12 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
         return Told(text, cause=session_cause if case.finding.blame == "lock" else None)
     found = parts(run, evidence, earlier, later)
     cause = _cause(run, evidence, found, earlier, later) if case.finding.blame == "lock" else None
-    return Told(_because(run, evidence, found, case, earlier, later), parts=found, cause=cause)
+    text = _because(run, evidence, found, case, earlier, later)
+    if cause in ("too few nodes", "unknown") and (
+        gone := list(filter(None, map(partial(expired_waiting, run), case.sides)))
+    ):
+        return Told(f"{text} {' '.join(gone)}", parts=found, cause="expired waiting")
+    return Told(text, parts=found, cause=cause)
 
 
 def _cause(run: Recorded, evidence: Evidence, found: Sequence[NodePart], earlier: Side, later: Side) -> Cause:

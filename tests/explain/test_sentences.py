@@ -577,3 +577,29 @@ def test_an_extension_of_what_had_expired(said_ms: float, cause: str | None, gol
         told = story.told("lost-lease-extended")
         assert told.cause == cause
         golden(told.sentence)
+
+
+def waited(*, expires: float = 120, again: bool = False) -> Story:
+    """c1 and c2 put an entry of 100 ms into the queue, wait for 200 ms, and are let in because no other is before."""
+    story = Story(nodes=1).watched("n1")
+    for client, at in (("c1", 20), ("c2", 25)):
+        key = f"k1/{client}"
+        story.request(client, "n1", f"EVAL enter 1 {key} 100", at - 1, at).seen("n1", "set", at, since=at - 1, key=key)
+        if again:
+            story.request(client, "n1", f"EVAL enter 1 {key} 100", 180, 181)
+            story.seen("n1", "set", 181, since=180, key=key)
+        story.seen("n1", "expired", expires, since=expires - 5, key=key)
+        story.request(client, "n1", "EVAL ahead 1 k1", 218, 219, reply="0", did=False)
+        story.section(client, 220, 260, asked=at - 2, deadline=310)
+    return story.seen("n1", "blind", 900)
+
+
+def test_what_a_client_had_set_expired_while_it_waited(golden: Golden) -> None:
+    told = waited().told("overlap")
+    assert told.cause == "expired waiting"
+    golden(told.sentence)
+
+
+@pytest.mark.parametrize("how", [{"expires": 225}, {"again": True}], ids=["later", "set anew"])
+def test_what_a_client_had_set_was_there_when_it_was_let_in(how: Any) -> None:
+    assert waited(**how).told("overlap").cause != "expired waiting"

@@ -1,0 +1,34 @@
+"""What a client had set on the nodes while it waited for its turn, and that expired before it was let in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fencepost.quorum import quorum
+from fencepost.text import printable
+from harness.explain.examples import Side
+from harness.explain.words import at
+from harness.history.recorded import Recorded
+
+
+def expired_waiting(run: Recorded, side: Side) -> str:
+    """`What c9 had set in this acquire, k1/a3f0 on n1, had expired by +2,615.1 ms.`; empty unless that was so on a
+    majority of the nodes before the client was let in, and nothing else was left that the acquire had set."""
+    ledger = run.ledger
+    if ledger is None:
+        return ""
+    rows = ledger.rows
+    own = (rows["what"] == "set") & (rows["f"] == "acquire") & rows["is_in_call"] & (rows["task"] == side.client)
+    own &= (rows["life"] == side.life) & (rows["section"] == side.section) & (rows["at_ns"] <= side.start_ns)
+    places = np.flatnonzero(own.to_numpy(bool)).tolist()
+    ends = [ledger.end_of_event(int(rows["event"].iloc[place])) for place in places]
+    gone = [ledger.change(end) for end in ends if end is not None]
+    gone = [one for one in gone if one["what"] == "expired" and one["at_ns"] < side.start_ns]
+    nodes = {str(one["node"]) for one in gone}
+    if not gone or len(gone) < len(places) or len(nodes) < quorum(len(run.nodes)):
+        return ""
+    last = max(gone, key=lambda one: int(one["at_ns"]))
+    return (
+        f"What {printable(side.client)} had set in this acquire, {printable(str(last['key']))} on {last['node']}, had "
+        f"expired by {at(run, int(last['at_ns']))}."
+    )
