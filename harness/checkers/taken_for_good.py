@@ -3,8 +3,9 @@
 A token that a client popped, or a count that it raised, is gone for good if no request gives it back: the client was
 killed, or its call was refused although its request had done it (the reply came too late, or never). A lock that gives
 its keys a time to live, or that purges what clients left that are gone, does not need them to (`harness.history.
-never_given_back`). What was taken is lost when the clients went on for `LEAST_TTLS` lease times and `LEAST_MS` after
-everything was healed and the call had ended, and no request had given it back. This costs time and no safety.
+never_given_back`). What was taken is lost when the clients went on for `LEAST_MS` after everything was healed, and a
+lease if that is longer, and for `LEAST_TTLS` leases after the call had ended, and no request had given it back. This
+costs time and no safety.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ def check(run: Recorded) -> Answer:
     ledger, healed_ns, stop_ns = run.ledger, run.timeline.healed_ns, run.timeline.stop_ns
     if ledger is None or healed_ns is None or stop_ns is None or not len(ledger.rows):
         return Answer()
-    by_ns = stop_ns - round(max(LEAST_TTLS * run.config.ttl_ms, LEAST_MS) * 1e6)
-    lost = list(never_given_back(run, ledger, by_ns)) if healed_ns <= by_ns else []
+    by_ns, healed_by_ns = (
+        stop_ns - round(max(leases * run.config.ttl_ms, LEAST_MS) * 1e6) for leases in (LEAST_TTLS, 1)
+    )
+    lost = list(never_given_back(run, ledger, by_ns)) if healed_ns <= healed_by_ns else []
     return Answer(Figures(len(lost)), (_finding(run, lost),) if lost else ())
 
 

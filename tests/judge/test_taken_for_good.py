@@ -98,6 +98,14 @@ def test_what_a_client_that_was_killed_inside_had_taken(how: str, number: int) -
     assert lost(made.end("c2", how, 300 if number else 4_050)) == number
 
 
+@pytest.mark.parametrize(("stop", "number"), [(3_299.9, 0), (3_300, 1)])
+def test_clients_must_have_gone_on_for_a_lease_after_the_heal_and_for_two_after_the_call(
+    stop: float, number: int
+) -> None:
+    """A lease takes 2,300 ms."""
+    assert lost(refused(used(history(stop, ttl_ms=2_300)), at=-1_350)) == number
+
+
 @pytest.mark.parametrize(("stop", "number"), [(2_999.9, 0), (3_000, 1)])
 def test_clients_must_have_gone_on_after_the_heal(stop: float, number: int) -> None:
     assert lost(refused(used(history(stop)))) == number
