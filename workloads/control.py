@@ -33,6 +33,8 @@ class State(IntEnum):
     """Between two sections."""
     EXTENDING = 7
     """Inside, while it extends its lease."""
+    REENTERING = 8
+    """Inside, while it acquires once more, or undoes that."""
 
 
 class Control:

@@ -157,8 +157,10 @@ class LockSteps:
         nothing has changed."""
         outer = self.held("reenter")
         invoke_ns = monotonic_ns()
+        self._control.enter(State.REENTERING, invoke_ns)
         inner, error = _answer(lambda: self._ask(outer.key, self.options.ttl_ms))
         complete_ns = monotonic_ns()
+        self._control.enter(State.INSIDE, complete_ns)
         inner = checked_lease("acquire", inner, outer.key)
         if inner is None:
             return self._recorded(self._refused("reenter", outer.key, invoke_ns, complete_ns, error))
@@ -172,8 +174,10 @@ class LockSteps:
             raise UsageError(f"{self.client} has acquired {outer.key} only once and cannot leave; release it")
         inner = self._inner.pop()
         invoke_ns = monotonic_ns()
+        self._control.enter(State.REENTERING, invoke_ns)
         left, error = _answer(lambda: self._lock.release(inner))
         complete_ns = monotonic_ns()
+        self._control.enter(State.INSIDE, complete_ns)
         outcome = _outcome("release", left, error)
         return self._recorded(Op("leave", outcome, outer.key, self._section, invoke_ns, complete_ns, error=error))
 

@@ -33,9 +33,9 @@ from workloads.control import NEVER_NS, Control, State
 from workloads.secrecy import hidden
 
 STATES_OF: Mapping[Step, frozenset[State]] = {
-    "inside": frozenset({State.INSIDE, State.EXTENDING}),
+    "inside": frozenset({State.INSIDE, State.EXTENDING, State.REENTERING}),
     "acquiring": frozenset({State.ACQUIRING}),
-    "extending": frozenset({State.EXTENDING}),
+    "extending": frozenset({State.EXTENDING, State.REENTERING}),
     "releasing": frozenset({State.RELEASING}),
 }
 RESOURCE_TIMEOUT_MS = 2_000

@@ -10,7 +10,7 @@ from fencepost.errors import UsageError
 from fencepost.history import LATEST_NS
 from harness.config import RunConfig
 from workloads.base import CancelledCallError, Lease
-from workloads.control import Control
+from workloads.control import Control, State
 from workloads.lock_steps import LockSteps
 from workloads.recorder import Recorder
 
@@ -78,6 +78,18 @@ def test_steps_that_do_not_fit_are_refused_and_not_recorded(tmp_path: Path) -> N
     assert [steps.reenter().f, steps.leave().f, steps.still_held().f, steps.release().f] == [
         "reenter", "leave", "held", "release",
     ]  # fmt: skip
+
+
+def test_while_it_acquires_once_more_and_undoes_that_a_client_says_so(tmp_path: Path) -> None:
+    lock, control = Answering(Lease("k1", "v")), Control.create(tmp_path / "control")
+    steps = LockSteps("c1", RunConfig(seed=1), lock, Recorder(tmp_path / "ops"), control)
+    seen: list[State] = []
+    lock.acquire = lambda key, ttl_ms: seen.append(control.state) or lock.lease  # type: ignore[func-returns-value]
+    lock.release = lambda lease: seen.append(control.state) or True  # type: ignore[func-returns-value]
+    for step in (lambda: steps.acquire("k1"), steps.reenter, steps.leave):
+        step()
+        seen.append(control.state)
+    assert seen == [State.ACQUIRING, State.INSIDE, *[State.REENTERING, State.INSIDE] * 2]
 
 
 class Cancelled(Answering):
