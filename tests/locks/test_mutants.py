@@ -99,6 +99,7 @@ OVERRIDDEN = {
     "pushes and deletes": "release_request",
     "queues in front": "look_request",
     "enters only once": "look_request",
+    "gives up when overtaken": "acquire",
     "keeps its mutex when it fails": "try_once",
     "guards itself for good": "mutex_request",
 }
