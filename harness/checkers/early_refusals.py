@@ -9,9 +9,10 @@ asked for. That is certain if all of this was so:
 - a share of `WAITED` of all, and `LEAST` or more, granted or not, lasted for `LEAST_MS` or more and `RATIO` times as
   long as that half of the refused ones; time for which their clients were stopped or starved of CPU does not count.
 
-Only calls count during which no fault was in force on the lock's nodes, on the client or its links, that no user
-cancelled, and during which no other task of the client's process was inside: a lock may refuse what its own process
-has. This costs time and no safety.
+Only calls count that no user cancelled, and during which, and for a TTL or a second before, no fault was in force on
+the lock's nodes, on the client or its links: a client may have to connect anew. For the same reason the first acquire
+of each life of a client does not count. A lock may refuse at once what its own process has or is getting, so no other
+task of that process may have been inside, acquiring with success or releasing meanwhile. This costs time and no safety.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ import pandas as pd
 from fencepost.history import process_of
 from fencepost.text import milliseconds, out_of, printable
 from harness.checkers.acquire_timeouts import stood_still_ns
+from harness.checkers.free_waits import SECOND_NS
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import Bools, Ints
 from harness.history.key_owners import rows_of
-from harness.history.node_requests import Request
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer
 
@@ -62,7 +63,8 @@ def check(run: Recorded) -> Answer:
     wait_ns = round(run.config.wait_ms * 1e6)
     if not wait_ns:
         return Answer()
-    calls = run.ops[(run.ops["f"] == "acquire").to_numpy(bool) & run.ops["outcome"].isin(["ok", "fail"]).to_numpy(bool)]
+    calls = run.ops[(run.ops["f"] == "acquire").to_numpy(bool)]
+    calls = calls[(calls.duplicated(["client", "life"]) & calls["outcome"].isin(["ok", "fail"])).to_numpy(bool)]
     calls = calls[_counts(run, calls)]
     took = _took_ns(calls)
     is_refused = (calls["outcome"] == "fail").to_numpy(bool)
@@ -70,16 +72,16 @@ def check(run: Recorded) -> Answer:
     is_early = is_refused & (took <= SHORT * wait_ns)
     long_ns = max(LEAST_MS * 1e6, RATIO * half_ns)
     waited = calls[took >= long_ns]
-    number = int((_took_ns(waited) - stood_still_ns(waited, run) >= long_ns).sum())
-    if half_ns > SHORT * wait_ns or is_early.sum() < LEAST or number < max(LEAST, WAITED * len(calls)):
+    ran = _took_ns(waited) - stood_still_ns(waited, run)
+    if half_ns > SHORT * wait_ns or is_early.sum() < LEAST or (ran >= long_ns).sum() < max(LEAST, WAITED * len(calls)):
         return Answer(Figures(len(refused), 0, None))
     early = calls[is_early]
     figures = Figures(len(refused), len(early), float(np.median(took[is_early])) / 1e6)
     text = (
-        f"{out_of(len(early), len(refused), 'refused acquire', 'refused acquires')} gave up long before the "
-        f"{milliseconds(run.config.wait_ms)} were over for which the lock was told to wait: half of them after "
-        f"{milliseconds(figures.after_ms)} or less, although no fault was in the way; other acquires waited for up to "
-        f"{milliseconds(float(took.max()) / 1e6)}"
+        f"the lock was told to wait for {milliseconds(run.config.wait_ms)}, but "
+        f"{out_of(len(early), len(refused), 'refused acquire', 'refused acquires')} gave up early, half of them after "
+        f"{milliseconds(figures.after_ms)} or less, although no fault was in the way; other acquires lasted for up to "
+        f"{milliseconds(float(ran.max()) / 1e6)}"
     )
     examples = [_example(run, row) for row in early.iloc[:_EXAMPLES].itertuples()]
     return Answer(figures, (GAVE_UP.found("lock", text, len(early), examples),))
@@ -96,7 +98,8 @@ def _counts(run: Recorded, calls: pd.DataFrame) -> Bools:
     counts = np.ones(len(calls), np.bool_)
     if "cancelled" in calls:
         counts &= ~calls["cancelled"].to_numpy(np.bool_)
-    windows = longest_windows(run.faults)
+    settled_ns = max(round(run.config.ttl_ms * 1e6), SECOND_NS)
+    windows = [(event, began, done + settled_ns) for event, began, done in longest_windows(run.faults)]
     on_nodes = [(began, done) for event, began, done in windows if not set(run.nodes).isdisjoint(event.hit_nodes)]
     for client in run.config.user_names:
         own = (calls["client"] == client).to_numpy(np.bool_)
@@ -107,10 +110,12 @@ def _counts(run: Recorded, calls: pd.DataFrame) -> Bools:
 
 
 def _of_other_tasks(run: Recorded, client: str) -> Iterator[tuple[int, int]]:
-    """When another task of the client's process was inside."""
+    """From when another task of the client's process began to acquire the lock until it had released it."""
     others = {name for name in run.config.user_names if process_of(name) == process_of(client)} - {client}
     own = run.sections["client"].isin(list(others)).to_numpy(bool)
-    yield from rows_of(run.sections[own], "start_ns", "end_ns")
+    yield from rows_of(run.sections[own], "asked_ns", "end_ns")
+    releases = ((run.ops["f"] == "release") & run.ops["client"].isin(list(others))).to_numpy(bool)
+    yield from rows_of(run.ops[releases], "invoke_ns", "complete_ns")
 
 
 def _touched(invoke: Ints, complete: Ints, windows: Sequence[tuple[int, int]]) -> Bools:
@@ -144,21 +149,22 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 def _last_answer(run: Recorded, client: str, since_ns: int, until_ns: int) -> str:
-    """`; the last answer that it got was 0, from n1 to EVAL`"""
-    sent = [] if run.ledger is None else [
+    """`; the answer to its last request, EVAL to n1, was 0`; empty for one of several tasks: their requests are not told
+    apart."""
+    if run.ledger is None or client != process_of(client):
+        return ""
+    answered = [
         (one, node)
         for node in run.nodes
-        for one in run.ledger.sent.between(process_of(client), node, since_ns, until_ns)
+        for one in run.ledger.sent.between(client, node, since_ns, until_ns)
         if one.reply is not None
-    ]  # fmt: skip
-    if not sent:
+    ]
+    if not answered:
         return ""
-    last, node = max(sent, key=lambda pair: pair[0].from_client_ns)
-    return f"; the last answer that it got was {_reply(last)}, from {node} to {printable(last.command)}"
-
-
-def _reply(one: Request) -> str:
-    return printable(str(one.reply)[:60])
+    last, node = max(answered, key=lambda pair: pair[0].from_client_ns)
+    return (
+        f"; the answer to its last request, {printable(last.command)} to {node}, was {printable(str(last.reply)[:60])}"
+    )
 
 
 GAVE_UP: Final = FindingKind(

@@ -23,9 +23,11 @@ def tried(
     client: str = "c1",
     **config: Any,
 ) -> History:
-    """c1 is refused so often `after` so many ms, and so often when it has waited for 2 s; c2 is granted the lock so
-    often when it has waited `of` so many ms."""
+    """Both have called before. c1 is refused so often `after` so many ms, and so often when it has waited for 2 s; c2
+    is granted the lock so often when it has waited `of` so many ms."""
     history = History(**({"wait_ms": 2_000, "ttl_ms": 500} | config)).watch("n1")
+    for one in (client, "c2"):
+        history.op(one, "acquire", "ok", 900, -20, -10)
     for number in range(early):
         at = 100 * number
         history.op(client, "acquire", "fail", number, at, at + after)
@@ -117,3 +119,31 @@ def test_a_lock_may_refuse_what_another_task_of_its_process_has() -> None:
     assert early(history) == 9
     assert early(history.section("c1@2", 845, 880, number=77)) == 9
     assert early(history.section("c1@2", 5, 835, number=78)) == 0
+    assert early(history.op("c1@2", "release", "ok", 79, 836, 840)) == 0
+
+
+def test_a_lock_may_refuse_what_its_process_is_about_to_give_up() -> None:
+    """Where a task of the process acquires and releases, another one is refused at once."""
+    history = tried(client="c1@1", tasks=2)
+    for number in range(9):
+        at = 100 * number
+        history.op("c1@2", "acquire", "ok", number, at - 5, at - 1).op(
+            "c1@2", "release", "ok", number, at - 0.5, at + 3
+        )
+    assert early(history) == 0
+
+
+def test_a_client_may_have_to_connect_at_its_first_call() -> None:
+    history = tried(waited=4)
+    assert early(history.op("c2", "acquire", "ok", 5, 5_000, 5_400, life=2)) == 0
+    assert early(history.op("c2", "acquire", "ok", 6, 6_000, 6_400, life=2)) == 9
+
+
+def test_a_client_may_have_to_connect_after_a_fault() -> None:
+    """Each of its calls that waits is the first one after a node came back."""
+    history = tried(waited=0)
+    for number in range(5):
+        at = 5_000 * number + 2_000
+        history.op("c2", "acquire", "ok", number, at, at + 400)
+        history.fault(f"f{number}", at - 300, at - 50, nodes=("n2",))
+    assert early(history) == 0
