@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from fencepost.history import process_of
 from fencepost.quorum import quorum
@@ -12,12 +12,15 @@ from harness.explain.causes import Cause
 from harness.explain.examples import Side
 from harness.explain.words import at
 from harness.history.error_replies import ERROR_REPLY
+from harness.history.ledger import Ledger
 from harness.history.lock_keys import lock_keys
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded
 from harness.history.renewal_requests import QUESTIONS, could_renew, renewal_requests
 
 _REFUSALS: Final = ("0", "null", "false")
+_RENEW: Final = ("extend", "held")
+"""Calls of a client that is inside which may renew its lease."""
 _LOOKED_AT: Final = 50
 """How many of a client's earlier sections are looked at for its last renewal."""
 
@@ -25,31 +28,51 @@ _LOOKED_AT: Final = 50
 def renewals_ended(run: Recorded, side: Side, by_ns: int) -> tuple[str, Cause | None]:
     """`c5 had sent no request to renew it, and none for any lease since +1,018.0 ms (EVAL; no answer)`, which is a
     cause if no fault kept the lock from sending one for this lease. Or `the last of its 3 requests to renew it was sent
-    at +6,100.0 ms (EVAL; no answer)`, if that failed, and a cause if the node refused it, which the lock should have
-    told its client. Empty if the lock does not renew, if its renewals do not show why the lease ended, or if what went
-    over the links is not on record."""
+    at +6,100.0 ms (EVAL; no answer)`, if that failed, and a cause if the nodes refused it, which the lock should have
+    told its client. Empty if the lock does not renew, if its renewals do not show why the lease ended, or if it is not
+    on record which requests renewed it."""
     ledger = run.ledger
     keys = set[str]() if ledger is None or run.config.renewal_ms is None else lock_keys(run, ledger)
     if ledger is None or not keys or not ledger.wire.recorded.issuperset(run.nodes):
         return "", None
-    asked = [one for one in renewal_requests(run, ledger.sent, side, keys) if one.from_client_ns < by_ns]
+    sent = renewal_requests(run, ledger.sent, side, keys)
+    asked = [one for one in sent if one.from_client_ns < by_ns]
+    if any(_may_be_of_another_call(ledger, side, one) for one in asked):
+        return "", None
     if asked:
         last = asked[-1]
-        round_ = asked[-len(run.nodes) :]
-        refused = [one for one in round_ if one.reply in _REFUSALS and one.command.upper() not in QUESTIONS]
-        is_refused = len(refused) >= quorum(len(run.nodes))
+        is_refused = sum(_is_refused(ledger, one) for one in asked[-len(run.nodes) :]) >= quorum(len(run.nodes))
         if last.reply is not None and not last.reply.startswith(ERROR_REPLY) and not is_refused:
             return "", None
         of = "its only request" if len(asked) == 1 else f"the last of its {plural(len(asked), 'request')}"
         return f"{of} to renew it was sent at {_sent(run, last)}", "refused renewal" if is_refused else None
-    earlier = (one for section in _before(run, side) for one in renewal_requests(run, ledger.sent, section, keys)[-1:])
-    before = next(earlier, None)
-    since = "" if before is None else f", and none for any lease since {_sent(run, before)}"
+    earlier = (
+        (section, one)
+        for section in _before(run, side)
+        for one in renewal_requests(run, ledger.sent, section, keys)[-1:]
+    )
+    of, before = next(earlier, (side, None))
+    is_sure = before is not None and not _may_be_of_another_call(ledger, of, before)
+    since = f", and none for any lease since {_sent(run, before)}" if before is not None and is_sure else ""
     was_free = could_renew(run, process_of(side.client), side.start_ns, by_ns)
     return f"{side.client} had sent no request to renew it{since}", "not renewed" if was_free else None
 
 
-def _before(run: Recorded, side: Side) -> Iterator[object]:
+def _may_be_of_another_call(ledger: Ledger, section: Any, one: Request) -> bool:
+    """Whether a call of its process that renews nothing was under way: another task that acquires, or a nested call."""
+    calls = ledger.calls
+    under_way = calls.under_way(process_of(str(section.client)), one.from_client_ns, str(section.key))
+    return any(calls.client[call] != section.client or calls.f[call] not in _RENEW for call in under_way)
+
+
+def _is_refused(ledger: Ledger, one: Request) -> bool:
+    """Whether the node said no, and did nothing: a script that says nothing may have renewed it."""
+    if one.reply not in _REFUSALS or one.command.upper() in QUESTIONS:
+        return False
+    return not (ledger.rows["from_client_ns"] == one.from_client_ns).any()
+
+
+def _before(run: Recorded, side: Side) -> Iterator[Any]:
     """The earlier sections of this life of the client, the latest first."""
     sections = run.sections
     own = (sections["client"] == side.client) & (sections["life"] == side.life)

@@ -235,6 +235,34 @@ def test_a_lock_whose_last_renewal_was_refused(kind: str, golden: Golden) -> Non
     golden(told.sentence)
 
 
+def test_a_renewal_whose_script_says_nothing_was_not_refused() -> None:
+    story = unrenewed()
+    for node in ("n1", "n2", "n3"):
+        story.request("c1", node, "EVAL renew 1 k1 c1-1", 20, 21, reply="null", did=False)
+        story.seen(node, "prolonged", 20.5, since=20, ttl=100)
+        story.by(story.key_events[-1], len(story.requests) - 1)
+    told = story.told("overlap")
+    assert told.cause == "expired"
+    assert "renew" not in told.sentence
+
+
+@pytest.mark.parametrize("client", ["c1", "c1@1"])
+def test_a_nested_acquire_or_another_task_that_was_refused_renewed_nothing(client: str) -> None:
+    story = Story(renewal_ms=30, tasks=2 if "@" in client else 1).watched()
+    story.let_in("c1", 10, None, "OK OK OK", deadline=250) if client == "c1" else story
+    if client != "c1":
+        story.asked("c1", "acquire", 9, "OK OK OK").section(client, 10, 150, deadline=250, requested_ns=ms(9))
+        story.op("c1@2", "acquire", "fail", 7, 55, 65)
+    else:
+        story.op("c1", "reenter", "fail", 1, 55, 65).op("c1", "release", "ok", 1, 150, 151)
+    story.saw(10, "set", "n1 n2 n3").saw(109, "expired", "n1 n2 n3")
+    story.asked("c1", "acquire", 60, "nil nil nil", value="another")
+    story.let_in("c2", 120, 130, "OK OK OK").saw(120, "set", "n1 n2 n3", "c2")
+    told = story.told("overlap")
+    assert told.cause == "expired"
+    assert "renew" not in told.sentence
+
+
 @pytest.mark.parametrize(
     ("hit", "cause"),
     [
