@@ -64,7 +64,7 @@ def _all(run: Recorded, ledger: Ledger, inside: Sequence[Side], entered: Side) -
             for row, entries in gone:
                 change = ledger.change(row)
                 owners = [[side for side in inside if _is_of(ledger, entry.call, side)] for entry in entries]
-                sides = tuple(side for some in owners for side in some)
+                sides = tuple(dict.fromkeys(side for some in owners for side in some))
                 if all(owners) and all(_is_anothers(change, side, entered) for side in sides):
                     found.append(_Taken(change, sides))
     return found

@@ -9,6 +9,7 @@ import pytest
 from harness.explain.kinds import Told
 from tests.explain.stories import Story
 from tests.golden import Golden
+from tests.judge.histories import ms
 
 
 class _Kept(Story):
@@ -68,10 +69,17 @@ def test_no_entry_of_a_client_that_was_inside_is_known_to_be_taken_out(how: Any)
 
 
 def slots(
-    *, sent: str = "ZREM slots slot-of-c1", by: str = "c1@2", did: str = "ZREM", left: bool = False, until: float = 190
+    *,
+    sent: str = "ZREM slots slot-of-c1",
+    by: str = "c1@2",
+    did: str = "ZREM",
+    left: bool = False,
+    renewed: bool = False,
+    until: float = 190,
 ) -> Told:
     """c1@1 and c2 have both permits; the refused acquire of another task takes out the slot of c1@1. `left`: so is the
-    slot of an acquire that was refused before. `until`: when the lease of c1@1 ends."""
+    slot of an acquire that was refused before. `renewed`: c2 adds its slot once more. `until`: when the lease of c1@1
+    ends."""
     story = _Kept(workload="semaphore", permits=2, clients=4, nodes=1, ttl_ms=200)
     story.watched("n1")
     if left:
@@ -80,10 +88,14 @@ def slots(
         )
     story.does("c1", "EVAL take 1 slots slot-of-c1 value-of-c1-1", 9, "changed" if left else "set", "ZADD")
     story.does("c2", "EVAL take 1 slots slot-of-c2 value-of-c2-1", 12, "changed", "ZADD")
+    if renewed:
+        story.does("c2", "EVAL renew 1 slots slot-of-c2 value-of-c2-1", 16, "changed", "ZADD")
     story.does(by.partition("@")[0], sent, 25, "changed", did)
     story.does("c3", "EVAL take 1 slots slot-of-c3 value-of-c3-1", 29, "changed", "ZADD")
     story.does("c3", "EVAL leave 1 slots slot-of-c3 value-of-c3-1", 50.2, "changed", "ZREM")
     story.op(by, "acquire", "fail", 1, 20, 27)
+    if renewed:
+        story.op("c2", "extend", "ok", 1, 15, 17, deadline_ns=ms(200))
     story.section("c1@1", 10, 70, asked=8, deadline=until).section("c2", 13, 60, asked=11, deadline=190)
     return story.section("c3", 30, 50, asked=28, deadline=200).told("over-capacity")
 
@@ -110,6 +122,11 @@ def test_a_command_that_names_a_range_takes_out_one_of_those_that_were_inside(di
     told = slots(sent=f"{did} slots 0 9", by="c4", did=did)
     assert told.cause == "entry taken"
     golden(told.sentence)
+
+
+def test_an_entry_that_its_client_added_again_is_one() -> None:
+    told = slots(sent="ZREMRANGEBYSCORE slots 0 9", by="c4", did="ZREMRANGEBYSCORE", renewed=True)
+    assert "c1@1 and c2 were inside when c4" in told.sentence
 
 
 @pytest.mark.parametrize("how", [{"left": True}, {"until": 20}], ids=["of a refused acquire", "of a lease that ended"])
