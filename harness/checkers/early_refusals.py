@@ -149,8 +149,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 def _last_answer(run: Recorded, client: str, since_ns: int, until_ns: int) -> str:
-    """`; the answer to its last request, EVAL to n1, was 0`; empty for one of several tasks: their requests are not told
-    apart."""
+    """`; the answer to its last request, EVAL to n1, was 0`; empty for a task, whose requests are mixed with others."""
     if run.ledger is None or client != process_of(client):
         return ""
     answered = [
