@@ -7,13 +7,14 @@ acquired the lock.
 
 A lock may say so only because the nodes did not answer in time, on a machine that is too busy, say. So nothing was lost
 if a majority of the nodes may still have held the section's value when the release was asked for, nor if the release
-deleted the key itself there: it may have sent its request again. What the lock's own request deleted before, in an
-extension, say, no other client did.
+deleted the key itself there: it may have sent its request again. Where the client's own request, such as that of an
+extension, had deleted the key before, no other client is suspected.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +81,7 @@ def check(run: Recorded) -> Answer:
     why = f"{change}another client deleted or took the keys, or they expired too early"
     if by_itself := [deleted for deleted in own if deleted is not None]:
         its = f"its own {_request(by_itself[0])} deleted the key"
-        why = its if len(by_itself) == len(own) else f"{its} of {len(by_itself):,}; else {why}"
+        why = its if len(by_itself) == len(own) else f"for {len(by_itself):,} of them, {its}; else, {why}"
     text = f"{len(lost):,} {one if len(lost) == 1 else several}, although no fault was in force: {why}"
     return Answer(figures, (LOST_EARLY.found("lock", text, len(lost), examples),))
 
@@ -98,12 +99,19 @@ def _may_have_been_held(run: Recorded, released: pd.DataFrame) -> npt.NDArray[np
     return found
 
 
-def _own_deletions(run: Recorded, client: str, section: int) -> tuple[int, list[Change]]:
-    """On how many nodes calls for the section had set a key, and by node the end of the last such key, where a request
-    of its client deleted it."""
+class _Deletions(NamedTuple):
+    """`set_on`: on how many nodes calls for the section had set a key; `used`: on how many any client ever did.
+    `deleted`: where a request of the client deleted the last such key, by node."""
+
+    set_on: int = 0
+    used: int = 0
+    deleted: Sequence[Change] = ()
+
+
+def _own_deletions(run: Recorded, client: str, section: int) -> _Deletions:
     ledger = run.ledger
     if ledger is None:
-        return 0, []
+        return _Deletions()
     rows = ledger.rows[ledger.rows["key"].isin(list(lock_keys(run, ledger))).to_numpy(bool)]
     its = (rows["task"] == client) & (rows["section"] == section)
     is_set = its & rows["what"].isin(["set", "overwritten"]) & (rows["f"] == "acquire") & (rows["outcome"] == "ok")
@@ -111,23 +119,27 @@ def _own_deletions(run: Recorded, client: str, section: int) -> tuple[int, list[
     ends = rows[(rows["what"].isin(ENDINGS) & rows["of"].isin(last.index)).to_numpy(bool)]
     changes = [ledger.change(int(row)) for row in ends.index]
     own = [one for one in changes if one["what"] == "deleted" and one["cause"] == "request" and one["task"] == client]
-    return len(last), own
+    return _Deletions(len(last), rows["node"].nunique(), own)
 
 
 def _deleted_by_its_release(run: Recorded, client: str, section: int) -> bool:
     """Whether the release that was refused had deleted the key itself on a majority of the nodes that it was set on."""
-    nodes, deleted = _own_deletions(run, client, section)
-    by_release = [one for one in deleted if one["f"] == "release" and one["section"] == section and one["is_in_call"]]
-    return bool(nodes) and len(by_release) >= quorum(nodes)
+    set_on, _, deleted = _own_deletions(run, client, section)
+    return bool(set_on) and sum(_is_by_release(one, section) for one in deleted) >= quorum(set_on)
 
 
 def _last_own(run: Recorded, client: str, section: int) -> Change | None:
-    """The last request of the client itself that deleted its key, if such requests left no majority of the nodes that
-    it was set on; None if they did, or if that is not on record."""
-    nodes, deleted = _own_deletions(run, client, section)
-    if not deleted or nodes - len(deleted) >= quorum(nodes):
+    """The last request of the client itself that deleted its key before that release, if such requests left it on less
+    than a majority of the nodes; None if they did not, or if that is not on record."""
+    set_on, used, deleted = _own_deletions(run, client, section)
+    earlier = [one for one in deleted if not _is_by_release(one, section)]
+    if not earlier or set_on - len(earlier) >= quorum(used):
         return None
-    return max(deleted, key=lambda one: int(one["at_ns"]))
+    return max(earlier, key=lambda one: int(one["at_ns"]))
+
+
+def _is_by_release(deletion: Change, section: int) -> bool:
+    return bool(deletion["f"] == "release" and deletion["section"] == section and deletion["is_in_call"])
 
 
 def _request(change: Change) -> str:

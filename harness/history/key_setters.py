@@ -113,9 +113,8 @@ class Setters:
         or not."""
         of = self.rows["of"][row]
         names = ("task", "life", "section")
-        return self.rows["what"][row] == "overwritten" and all(
-            self.rows[name][row] == self.rows[name][of] for name in names
-        )
+        is_over_another = self.rows["what"][row] == "overwritten" and of >= 0
+        return is_over_another and all(self.rows[name][row] == self.rows[name][of] for name in names)
 
     def _is_early(self, row: int, section: int) -> bool:
         """Whether an earlier round of a granted acquire set it, and the last one did not take it over."""

@@ -133,3 +133,35 @@ def test_a_release_that_deleted_the_key_and_then_asked_again_lost_nothing(others
     assert count(deleted(42, others=others)) == 0
     assert count(deleted(20, others=others)) == 1
     assert count(deleted(42, by="c3", others=others)) == bool(others), "it was there when the release was asked for"
+
+
+def partly_deleted(nodes: int, **by_node: tuple[str, float]) -> History:
+    """c1 is let in at 10 by n1, n2 and n3, extends from 18 to 25, and is told at 50 that it did not hold the lock. Who
+    deleted the key on which node, and when."""
+    history = History(nodes=nodes, clients=3).watch(*(f"n{number}" for number in range(1, nodes + 1)))
+    history.section("c1", 10, None, asked=8, deadline=100).op("c3", "release", "ok", 7, 18, 25)
+    history.op("c1", "extend", "info", 1, 18, 25).op("c1", "release", "fail", 1, 40, 50)
+    for node in ("n1", "n2", "n3"):
+        history.request("c1", node, "SET k1 value NX PX 100", 9, 9.2).seen(node, "set", 9.1, "value", since=9)
+    for node, (client, at) in sorted(by_node.items(), key=lambda item: item[1][1]):
+        history.request(client, node, "EVAL free 1 k1 value", at, at + 0.5, reply="1")
+        history.seen(node, "deleted", at + 0.3, since=at)
+    for number in range(1, nodes + 1):
+        history.request("c3", f"n{number}", "SET k1 later NX PX 100", 200, 200.2)
+        history.seen(f"n{number}", "set", 200.1, "later", since=200).seen(f"n{number}", "blind", 900)
+    return history
+
+
+@pytest.mark.parametrize(
+    ("history", "is_own"),
+    [
+        (partly_deleted(5, n1=("c1", 20)), True),
+        (partly_deleted(3, n1=("c1", 20)), None),
+        (partly_deleted(3, n1=("c1", 20), n2=("c1", 21)), True),
+        (partly_deleted(3, n1=("c1", 20), n3=("c3", 21), n2=("c1", 42)), False),
+    ],
+    ids=["one of a bare majority", "one of all", "two of all", "one, and then one by the release"],
+)
+def test_the_client_s_own_requests_left_no_majority_before_its_release(history: History, is_own: bool | None) -> None:
+    findings = check(history.recorded()).findings
+    assert [("its own" in finding.text) for finding in findings] == ([] if is_own is None else [is_own])
