@@ -58,7 +58,7 @@ def check(run: Recorded) -> Answer:
     for _, since, until in longest_windows(run.faults):
         disturbed |= (since <= done) & (until >= begun)
     lost = both[~disturbed & ~_may_have_been_held(run, both)]
-    lost = lost[[not _deleted_by_its_release(run, *of) for of in rows_of(lost, "client", "section")]]
+    lost = lost[[not _deleted_by_its_release(run, *of) for of in rows_of(lost, "client", "life", "section")]]
     figures = Figures(len(lost))
     if not len(lost):
         return Answer(figures)
@@ -77,7 +77,7 @@ def check(run: Recorded) -> Answer:
     several = "leases were lost before their holders released them, within their validity"
     # Servers that copy each other change their roles long after a fault.
     change = "a failover lost the keys, " if run.one_serves and run.faults else ""
-    own = [_last_own(run, *of) for of in rows_of(lost, "client", "section")]
+    own = [_last_own(run, *of) for of in rows_of(lost, "client", "life", "section")]
     why = f"{change}another client deleted or took the keys, or they expired too early"
     if by_itself := [deleted for deleted in own if deleted is not None]:
         its = f"its own {_request(by_itself[0])} deleted the key"
@@ -108,12 +108,12 @@ class _Deletions(NamedTuple):
     deleted: Sequence[Change] = ()
 
 
-def _own_deletions(run: Recorded, client: str, section: int) -> _Deletions:
+def _own_deletions(run: Recorded, client: str, life: int, section: int) -> _Deletions:
     ledger = run.ledger
     if ledger is None:
         return _Deletions()
     rows = ledger.rows[ledger.rows["key"].isin(list(lock_keys(run, ledger))).to_numpy(bool)]
-    its = (rows["task"] == client) & (rows["section"] == section)
+    its = (rows["task"] == client) & (rows["life"] == life) & (rows["section"] == section)
     is_set = its & rows["what"].isin(["set", "overwritten"]) & (rows["f"] == "acquire") & (rows["outcome"] == "ok")
     last = rows[is_set.to_numpy(bool)].groupby("node", observed=True).tail(1)
     ends = rows[(rows["what"].isin(ENDINGS) & rows["of"].isin(last.index)).to_numpy(bool)]
@@ -122,16 +122,16 @@ def _own_deletions(run: Recorded, client: str, section: int) -> _Deletions:
     return _Deletions(len(last), rows["node"].nunique(), own)
 
 
-def _deleted_by_its_release(run: Recorded, client: str, section: int) -> bool:
+def _deleted_by_its_release(run: Recorded, client: str, life: int, section: int) -> bool:
     """Whether the release that was refused had deleted the key itself on a majority of the nodes that it was set on."""
-    set_on, _, deleted = _own_deletions(run, client, section)
+    set_on, _, deleted = _own_deletions(run, client, life, section)
     return bool(set_on) and sum(_is_by_release(one, section) for one in deleted) >= quorum(set_on)
 
 
-def _last_own(run: Recorded, client: str, section: int) -> Change | None:
+def _last_own(run: Recorded, client: str, life: int, section: int) -> Change | None:
     """The last request of the client itself that deleted its key before that release, if such requests left it on less
     than a majority of the nodes; None if they did not, or if that is not on record."""
-    set_on, used, deleted = _own_deletions(run, client, section)
+    set_on, used, deleted = _own_deletions(run, client, life, section)
     earlier = [one for one in deleted if not _is_by_release(one, section)]
     if not earlier or set_on - len(earlier) >= quorum(used):
         return None
@@ -148,7 +148,7 @@ def _request(change: Change) -> str:
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
-    deleted = _last_own(run, str(example["client"]), int(example["section"]))
+    deleted = _last_own(run, str(example["client"]), int(example["life"]), int(example["section"]))
     if deleted is None:
         return Told(f"{printable(case.finding.text).rstrip('.')}.")
     client, at_ms = printable(str(example["client"])), float(example["at_ms"])

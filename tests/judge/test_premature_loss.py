@@ -165,3 +165,14 @@ def partly_deleted(nodes: int, **by_node: tuple[str, float]) -> History:
 def test_the_client_s_own_requests_left_no_majority_before_its_release(history: History, is_own: bool | None) -> None:
     findings = check(history.recorded()).findings
     assert [("its own" in finding.text) for finding in findings] == ([] if is_own is None else [is_own])
+
+
+def test_what_another_life_of_the_client_released_is_another_key() -> None:
+    history = partly_deleted(3, n1=("c3", 20), n2=("c3", 21))
+    history.section("c1", 310, 350, asked=308, deadline=400, life=2)
+    for node in ("n1", "n2", "n3"):
+        history.key_events = [one for one in history.key_events if (one.node, one.event) != (node, "blind")]
+        history.request("c1", node, "SET k1 anew NX PX 100", 309, 309.2).seen(node, "set", 309.1, "anew", since=309)
+        history.request("c1", node, "EVAL free 1 k1 anew", 350.2, 350.6, reply="1")
+        history.seen(node, "deleted", 350.4, since=350.2).seen(node, "blind", 900)
+    assert count(history) == 1
