@@ -94,7 +94,8 @@ def _lost(run: Recorded, evidence: Evidence, case: Case) -> Told:
         rows = ledger.rows
         own = (rows["what"] == "set") & (rows["f"] == "extend") & (rows["task"] == example["client"])
         own &= (rows["section"] == example["section"]) & (rows["life"] == example["life"])
-        own &= rows["complete_ns"] <= run.timeline.start_ns + round(float(example["at_ms"]) * 1e6) + 1
+        told_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
+        own &= (rows["complete_ns"] - told_ns).abs() <= 1
         if len(places := np.flatnonzero(own.to_numpy(bool))):
             how = how_sent(run, ledger.change(int(places[-1])))
             return Told(f"{text}. The extension set the key anew: {how}.", cause="set by an extension")

@@ -607,6 +607,19 @@ def test_an_extension_of_what_had_expired(said_ms: float, cause: str | None, gol
         golden(told.sentence)
 
 
+def test_an_earlier_extension_had_set_the_key_anew() -> None:
+    story = Story().watched().let_in("c1", 10, 190, "OK OK OK")
+    for node in ("n1", "n2", "n3"):
+        story.seen(node, "set", 10, "c1-1", since=9, ttl=100, read=10)
+        story.request("c1", node, "EVAL lock 1 k1 c1-1 100", 148, 149, reply='"OK"')
+        story.seen(node, "expired", 148.5, since=60).seen(node, "set", 148.6, "c1-1", since=148, ttl=100)
+        story.request("c1", node, "EVAL lock 1 k1 c1-1 100", 158, 159, reply='"OK"')
+        story.seen(node, "prolonged", 158.6, since=158, ttl=100)
+    story.sets("c1", "c1-1").op("c1", "extend", "info", 1, 147, 150)
+    story.op("c1", "extend", "ok", 1, 157, 160, deadline_ns=ms(256))
+    assert "set the key anew" not in story.told("lost-lease-extended").sentence
+
+
 def waited(*, expires: float = 120, again: bool = False) -> Story:
     """c1 and c2 put an entry of 100 ms into the queue, wait for 200 ms, and are let in because no other is before."""
     story = Story(nodes=1).watched("n1")
