@@ -56,10 +56,10 @@ DEFAULT_DURATION = DurationRange(Duration(1.2, in_ttls=True), Duration(2.5, in_t
 class Pause(TargetFields, frozen=True):
     """One pause: of `nodes`, or of `clients`, or, with `inside`, `acquiring` or `at`, of whichever one of `clients` is
     there at that very moment, tried in their order from the one at `first` on. `held-by-majority`: of some of them that
-    acquire, as soon as a majority of the nodes holds the value of one, before it is told. A client that extends or
-    releases is gone soon: if none is caught for a while, replies to one that is inside are late until it comes. `most`:
-    how many clients are caught at most, each at its own moment; unset: one. A step takes several requests, and one
-    client is stopped at one of them."""
+    acquire, as soon as a majority of the nodes holds the value of one, before it is told. A client is soon done with
+    extending or releasing, so replies to those that are inside are late at first. `most`: how many clients are caught
+    at most, each at its own moment; unset: one. A step takes several requests, and one client is stopped at one of
+    them."""
 
     inside: bool = False
     acquiring: bool = False

@@ -126,8 +126,8 @@ class NodeLine:
         return min(seen_ns, max(expiries[surely : perhaps + 1]))
 
     def gone_by(self, place: int) -> int:
-        """When the node certainly held it no more. A node may say that a key has expired when it is asked for it, long
-        after no client can have been told of it any more."""
+        """By when the node certainly no longer held it. A node may report that a key has expired only when it is asked
+        for the key, and to clients the key is gone long before."""
         if not self.has_expired[place]:
             return self.to_max[place]
         return min(self.to_max[place], max(self.expires_max[place] + CLOCK_SLACK_NS, self.from_max[place]))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def is_anothers(run: Recorded, ledger: Ledger, change: Change, task: str, key: str) -> bool:
-    """Whether another task of its process sent a request that named the value of the key which it deleted: the task had
-    no call for the lock's key under way."""
+    """Whether surely not this task of the process sent the request: it names the value of the key that it deleted, and
+    the task had no call for the lock's key under way."""
     wire, sent_ns = run.wire(), int(change["from_client_ns"])
     assert wire is not None, "else there would be no ledger"
     if change["value"] is None or change["value"] not in wire.requests["arguments"][int(change["request"])].as_py():

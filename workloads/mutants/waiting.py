@@ -79,7 +79,7 @@ class SleepsOn(LooksAgainLater):
 
 @mutant(
     "gives up when overtaken",
-    "who is woken up too late waits on, until its time is over",
+    "a waiter that is woken too late waits on until its time is over",
     conditions="blocking",
     finding="gave-up-early",
     source="spring-projects/spring-integration#3700",
