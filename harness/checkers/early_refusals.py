@@ -11,8 +11,9 @@ asked for. That is certain if all of this was so:
 
 Only calls count that no user cancelled, and during which, and for a TTL or a second before, no fault was in force on
 the lock's nodes, on the client or its links: a client may have to connect anew. For the same reason the first acquire
-of each life of a client does not count. A lock may refuse at once what its own process has or is getting, so no other
-task of that process may have been inside, acquiring with success or releasing meanwhile. This costs time and no safety.
+of each life of a client does not count. A lock may refuse at once what its own process has or is getting. So no other
+task of that process may have been inside, acquiring with success or releasing meanwhile, and the client's own last
+grant was followed by a release. This costs time and no safety.
 """
 
 from __future__ import annotations
@@ -93,9 +94,9 @@ def _took_ns(calls: pd.DataFrame) -> Ints:
 
 
 def _counts(run: Recorded, calls: pd.DataFrame) -> Bools:
-    """The calls that no fault, no user and no other task of their process can have ended."""
+    """The calls that no fault, no user and nothing that their process already had can have ended."""
     invoke, complete = (calls[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
-    counts = np.ones(len(calls), np.bool_)
+    counts = ~_may_have_it(run).reindex(calls.index).to_numpy(np.bool_)
     if "cancelled" in calls:
         counts &= ~calls["cancelled"].to_numpy(np.bool_)
     settled_ns = max(round(run.config.ttl_ms * 1e6), SECOND_NS)
@@ -107,6 +108,14 @@ def _counts(run: Recorded, calls: pd.DataFrame) -> Bools:
         hit += [*on_nodes, *run.wrong_clocks.times, *_of_other_tasks(run, client)]
         counts[own] &= ~_touched(invoke[own], complete[own], merged(hit, 0, FOREVER_NS))
     return counts
+
+
+def _may_have_it(run: Recorded) -> pd.Series[bool]:
+    """By acquire or release, whether its client's last acquire that was not refused was not followed by a release."""
+    steps = run.ops[run.ops["f"].isin(["acquire", "release"])].sort_values("invoke_ns", kind="stable")
+    has_it = (steps["f"] == "acquire").where((steps["f"] == "release") | (steps["outcome"] != "fail"))
+    life = [steps["client"].astype(str), steps["life"]]
+    return has_it.astype("boolean").groupby(life).ffill().groupby(life).shift(fill_value=False).fillna(False)
 
 
 def _of_other_tasks(run: Recorded, client: str) -> Iterator[tuple[int, int]]:

@@ -27,7 +27,7 @@ def tried(
     is granted the lock so often when it has waited `of` so many ms."""
     history = History(**({"wait_ms": 2_000, "ttl_ms": 500} | config)).watch("n1")
     for one in (client, "c2"):
-        history.op(one, "acquire", "ok", 900, -20, -10)
+        history.op(one, "acquire", "ok", 900, -20, -10).op(one, "release", "ok", 900, -9, -8)
     for number in range(early):
         at = 100 * number
         history.op(client, "acquire", "fail", number, at, at + after)
@@ -35,7 +35,8 @@ def tried(
     for number in range(late):
         history.op(client, "acquire", "fail", early + number, 10_000 + 3_000 * number, 12_000 + 3_000 * number)
     for number in range(waited):
-        history.op("c2", "acquire", "ok", number, 600 * number, 600 * number + of)
+        at = max(600, of + 100) * number
+        history.op("c2", "acquire", "ok", number, at, at + of).op("c2", "release", "ok", number, at + of, at + of + 1)
     return history
 
 
@@ -103,7 +104,8 @@ def test_time_for_which_a_client_was_stopped_is_no_wait() -> None:
 def test_a_fault_may_have_ended_the_calls(hit: Any, number: int) -> None:
     history = tried(waited=0).fault("f1", 0, 900, **hit)
     for turn in range(5):
-        history.op("c2", "acquire", "ok", turn, 1_000 + 600 * turn, 1_400 + 600 * turn)
+        history.op("c2", "acquire", "ok", turn, 2_000 + 600 * turn, 2_400 + 600 * turn)
+        history.op("c2", "release", "ok", turn, 2_400 + 600 * turn, 2_401 + 600 * turn)
     assert early(history) == number
 
 
@@ -136,6 +138,7 @@ def test_a_lock_may_refuse_what_its_process_is_about_to_give_up() -> None:
 def test_a_client_may_have_to_connect_at_its_first_call() -> None:
     history = tried(waited=4)
     assert early(history.op("c2", "acquire", "ok", 5, 5_000, 5_400, life=2)) == 0
+    history.op("c2", "release", "ok", 5, 5_400, 5_401, life=2)
     assert early(history.op("c2", "acquire", "ok", 6, 6_000, 6_400, life=2)) == 9
 
 
@@ -144,6 +147,12 @@ def test_a_client_may_have_to_connect_after_a_fault() -> None:
     history = tried(waited=0)
     for number in range(5):
         at = 5_000 * number + 2_000
-        history.op("c2", "acquire", "ok", number, at, at + 400)
+        history.op("c2", "acquire", "ok", number, at, at + 400).op("c2", "release", "ok", number, at + 400, at + 401)
         history.fault(f"f{number}", at - 300, at - 50, nodes=("n2",))
     assert early(history) == 0
+
+
+def test_a_lock_may_refuse_its_client_what_it_never_released() -> None:
+    history = tried().op("c1", "acquire", "ok", 901, -6, -5)
+    assert early(history) == 0
+    assert early(history.op("c1", "release", "ok", 901, -4, -3)) == 9
