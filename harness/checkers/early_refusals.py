@@ -9,11 +9,12 @@ asked for. That is certain if all of this was so:
 - a share of `WAITED` of all, and `LEAST` or more, granted or not, lasted for `LEAST_MS` or more and `RATIO` times as
   long as that half of the refused ones; time for which their clients were stopped or starved of CPU does not count.
 
-Only calls count that no user cancelled, and during which, and for a TTL or a second before, no fault was in force on
-the lock's nodes, on the client or its links: a client may have to connect anew. For the same reason the first acquire
-of each life of a client does not count. A lock may refuse at once what its own process has or is getting. So no other
-task of that process may have been inside, acquiring with success or releasing meanwhile, and the client's own last
-grant was followed by a release. This costs time and no safety.
+Only calls count that no user cancelled, and during which no fault was in force on the lock's nodes, on the client or
+its links. For a TTL or a second after a fault a client may have to connect anew, so every node must have answered it
+soon after the call began. For the same reason the first acquire of each life of a client does not count. A lock may
+refuse at once what its own process has or is getting. So no other task of that process may have been inside, acquiring
+with success or releasing meanwhile, and the client's own last grant was followed by a release. This costs time and no
+safety.
 """
 
 from __future__ import annotations
@@ -100,14 +101,27 @@ def _counts(run: Recorded, calls: pd.DataFrame) -> Bools:
     if "cancelled" in calls:
         counts &= ~calls["cancelled"].to_numpy(np.bool_)
     settled_ns = max(round(run.config.ttl_ms * 1e6), SECOND_NS)
-    windows = [(event, began, done + settled_ns) for event, began, done in longest_windows(run.faults)]
+    windows = longest_windows(run.faults)
     on_nodes = [(began, done) for event, began, done in windows if not set(run.nodes).isdisjoint(event.hit_nodes)]
     for client in run.config.user_names:
-        own = (calls["client"] == client).to_numpy(np.bool_)
-        hit = [(began, done) for event, began, done in windows if client in event.hit_clients]
-        hit += [*on_nodes, *run.wrong_clocks.times, *_of_other_tasks(run, client)]
+        own = np.flatnonzero(calls["client"] == client)
+        hit = [(began, done) for event, began, done in windows if client in event.hit_clients] + on_nodes
+        after = [(done, done + settled_ns) for _, done in hit]
+        hit += [*run.wrong_clocks.times, *_of_other_tasks(run, client)]
         counts[own] &= ~_touched(invoke[own], complete[own], merged(hit, 0, FOREVER_NS))
+        is_after = _touched(invoke[own], complete[own], merged(after, 0, FOREVER_NS))
+        for place in own[is_after & counts[own]].tolist():
+            counts[place] = _was_connected(run, client, int(invoke[place]), int(complete[place]))
     return counts
+
+
+def _was_connected(run: Recorded, client: str, since_ns: int, until_ns: int) -> bool:
+    """Whether every node answered a request that the client sent soon after this call began."""
+    soon_ns = min(until_ns, since_ns + LEAST_MS * 1_000_000 // RATIO)
+    return run.ledger is not None and all(
+        any(one.reply is not None for one in run.ledger.sent.between(process_of(client), node, since_ns, soon_ns))
+        for node in run.nodes
+    )
 
 
 def _may_have_it(run: Recorded) -> pd.Series[bool]:
