@@ -80,7 +80,7 @@ class SleepsOn(LooksAgainLater):
 @mutant(
     "gives up when overtaken",
     "a waiter that is woken too late waits on until its time is over",
-    conditions="blocking",
+    conditions="blocking, one key",
     finding="gave-up-early",
     source="spring-projects/spring-integration#3700",
 )
