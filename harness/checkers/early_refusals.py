@@ -13,8 +13,10 @@ Only calls count that no user cancelled, and during which no fault was in force 
 its links. For a TTL or a second after a fault a client may have to connect anew, so every node must have answered it
 soon after the call began. For the same reason the first acquire of each life of a client does not count. A lock may
 refuse at once what its own process has or is getting. So no other task of that process may have been inside, acquiring
-with success or releasing meanwhile, and the client's own last grant was followed by a release. This costs time and no
-safety.
+with success or releasing meanwhile, and the client's own last grant was followed by a release. And a lock may refuse
+what lives for longer than its client would wait: a call does not count whose last answer was a number of milliseconds
+that it could no longer wait, and no more than a lease. Locks that let several clients in are not judged. This costs
+time and no safety.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import Bools, Ints
 from harness.history.key_owners import rows_of
+from harness.history.node_requests import Request
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer
 
@@ -61,32 +64,54 @@ class Figures(KeyFigures, frozen=True):
 
 
 def check(run: Recorded) -> Answer:
-    """No figures where the lock was not told to wait."""
+    """No figures where the lock was not told to wait, or lets several clients in."""
     wait_ns = round(run.config.wait_ms * 1e6)
-    if not wait_ns:
+    if not wait_ns or not run.is_exclusive:
         return Answer()
     calls = run.ops[(run.ops["f"] == "acquire").to_numpy(bool)]
     calls = calls[(calls.duplicated(["client", "life"]) & calls["outcome"].isin(["ok", "fail"])).to_numpy(bool)]
     calls = calls[_counts(run, calls)]
-    took = _took_ns(calls)
-    is_refused = (calls["outcome"] == "fail").to_numpy(bool)
-    refused, half_ns = calls[is_refused], float(np.median(took[is_refused])) if is_refused.any() else 0.0
+    early, longest_ns = _early(run, calls, wait_ns)
+    if len(early):
+        # Only where it matters, because the answers to many calls are many.
+        calls = calls.drop(early.index[[_outlives_the_wait(run, row, wait_ns) for row in early.itertuples()]])
+        early, longest_ns = _early(run, calls, wait_ns)
+    refused = calls[(calls["outcome"] == "fail").to_numpy(bool)]
+    if not len(early):
+        return Answer(Figures(len(refused), 0, None))
+    figures = Figures(len(refused), len(early), float(np.median(_took_ns(early))) / 1e6)
+    text = (
+        f"the lock was told to wait for {milliseconds(run.config.wait_ms)}, but "
+        f"{out_of(len(early), len(refused), 'refused acquire', 'refused acquires')} gave up early, half of them after "
+        f"{milliseconds(figures.after_ms)} or less, although no fault was in the way; other acquires lasted for up to "
+        f"{milliseconds(longest_ns / 1e6)}"
+    )
+    examples = [_example(run, row) for row in early.iloc[:_EXAMPLES].itertuples()]
+    return Answer(figures, (GAVE_UP.found("lock", text, len(early), examples),))
+
+
+def _early(run: Recorded, calls: pd.DataFrame, wait_ns: int) -> tuple[pd.DataFrame, int]:
+    """The acquires that were refused early; none if they are too few, or if the lock cannot be seen to wait. And for
+    how long the longest acquire ran."""
+    took, is_refused = _took_ns(calls), (calls["outcome"] == "fail").to_numpy(bool)
+    half_ns = float(np.median(took[is_refused])) if is_refused.any() else 0.0
     is_early = is_refused & (took <= SHORT * wait_ns)
     long_ns = max(LEAST_MS * 1e6, RATIO * half_ns)
     waited = calls[took >= long_ns]
     ran = _took_ns(waited) - stood_still_ns(waited, run)
     if half_ns > SHORT * wait_ns or is_early.sum() < LEAST or (ran >= long_ns).sum() < max(LEAST, WAITED * len(calls)):
-        return Answer(Figures(len(refused), 0, None))
-    early = calls[is_early]
-    figures = Figures(len(refused), len(early), float(np.median(took[is_early])) / 1e6)
-    text = (
-        f"the lock was told to wait for {milliseconds(run.config.wait_ms)}, but "
-        f"{out_of(len(early), len(refused), 'refused acquire', 'refused acquires')} gave up early, half of them after "
-        f"{milliseconds(figures.after_ms)} or less, although no fault was in the way; other acquires lasted for up to "
-        f"{milliseconds(float(ran.max()) / 1e6)}"
-    )
-    examples = [_example(run, row) for row in early.iloc[:_EXAMPLES].itertuples()]
-    return Answer(figures, (GAVE_UP.found("lock", text, len(early), examples),))
+        return calls.iloc[:0], 0
+    return calls[is_early], int(ran.max())
+
+
+def _outlives_the_wait(run: Recorded, call: Any, wait_ns: int) -> bool:
+    """Whether the client was told last, as a number of milliseconds, that the key lives for longer than it may wait.
+    Which task of a process was told is not on record."""
+    answered = _answered(run, str(call.client), int(call.invoke_ns), int(call.complete_ns))
+    told = [one.reply for one, _ in answered if any(str(call.key) in name for name in one.keys)]
+    left_ms, lease_ms = (wait_ns - call.complete_ns + call.invoke_ns) / 1e6, run.lease_ms
+    may_be_its = told if run.config.users_per_client > 1 else told[-1:]
+    return any(reply.isdigit() and left_ms < int(reply) <= lease_ms for reply in map(str, may_be_its))
 
 
 def _took_ns(calls: pd.DataFrame) -> Ints:
@@ -173,20 +198,22 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 def _last_answer(run: Recorded, client: str, since_ns: int, until_ns: int) -> str:
     """`; the answer to its last request, EVAL to n1, was 0`; empty for a task, whose requests are mixed with others."""
-    if run.ledger is None or client != process_of(client):
-        return ""
-    answered = [
-        (one, node)
-        for node in run.nodes
-        for one in run.ledger.sent.between(client, node, since_ns, until_ns)
-        if one.reply is not None
-    ]
+    answered = _answered(run, client, since_ns, until_ns) if client == process_of(client) else []
     if not answered:
         return ""
-    last, node = max(answered, key=lambda pair: pair[0].from_client_ns)
+    last, node = answered[-1]
     return (
         f"; the answer to its last request, {printable(last.command)} to {node}, was {printable(str(last.reply)[:60])}"
     )
+
+
+def _answered(run: Recorded, client: str, since_ns: int, until_ns: int) -> list[tuple[Request, str]]:
+    """The requests in this time that were answered, and by which node, in the order in which they were sent."""
+    if run.ledger is None:
+        return []
+    sent = run.ledger.sent
+    found = [(one, node) for node in run.nodes for one in sent.between(process_of(client), node, since_ns, until_ns)]
+    return sorted((pair for pair in found if pair[0].reply is not None), key=lambda pair: pair[0].from_client_ns)
 
 
 GAVE_UP: Final = FindingKind(

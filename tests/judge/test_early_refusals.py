@@ -21,6 +21,7 @@ def tried(
     waited: int = 5,
     of: float = 400,
     client: str = "c1",
+    reply: str = "null",
     **config: Any,
 ) -> History:
     """Both have called before. c1 is refused so often `after` so many ms, and so often when it has waited for 2 s; c2
@@ -31,12 +32,13 @@ def tried(
     for number in range(early):
         at = 100 * number
         history.op(client, "acquire", "fail", number, at, at + after)
-        history.request(client.partition("@")[0], "n1", "SET k1 v NX", at + 1, at + 2, reply="null", did=False)
+        history.request(client.partition("@")[0], "n1", "SET k1 v NX", at + 1, at + 2, reply=reply, did=False)
     for number in range(late):
         history.op(client, "acquire", "fail", early + number, 10_000 + 3_000 * number, 12_000 + 3_000 * number)
     for number in range(waited):
-        at = max(600, of + 100) * number
-        history.op("c2", "acquire", "ok", number, at, at + of).op("c2", "release", "ok", number, at + of, at + of + 1)
+        at, granted_ms = max(600, of + 100) * number, float(history.config.ttl_ms)
+        history.op("c2", "acquire", "ok", number, at, at + of, granted_ms=granted_ms)
+        history.op("c2", "release", "ok", number, at + of, at + of + 1)
     return history
 
 
@@ -159,3 +161,42 @@ def test_a_lock_may_refuse_its_client_what_it_never_released() -> None:
     history = tried().op("c1", "acquire", "ok", 901, -6, -5)
     assert early(history) == 0
     assert early(history.op("c1", "release", "ok", 901, -4, -3)) == 9
+
+
+@pytest.mark.parametrize(
+    ("reply", "number"),
+    [
+        ("2000", 0),
+        ("3000", 0),
+        ("1961", 0),  # the call took 40 ms
+        ("1960", 9),
+        ("3001", 9),  # no key was to live for so long
+        ("-1", 9),
+        ('"2500"', 9),
+    ],
+)
+def test_a_lock_may_refuse_what_outlives_the_time_to_wait(reply: str, number: int) -> None:
+    assert early(tried(reply=reply, ttl_ms=3_000)) == number
+
+
+def test_a_lock_that_refuses_others_early_too_is_found_all_the_same() -> None:
+    history = tried(reply="2500", ttl_ms=3_000)
+    for turn in range(20, 25):
+        history.op("c1", "acquire", "fail", turn, 100 * turn, 100 * turn + 40)
+        history.request("c1", "n1", "SET k1 v NX", 100 * turn + 1, 100 * turn + 2, reply="1500", did=False)
+    assert early(history) == 5
+
+
+@pytest.mark.parametrize(("client", "tasks", "number"), [("c1", 1, 9), ("c1@1", 2, 0)])
+def test_what_counts_is_the_last_answer_if_no_other_task_can_have_had_it(client: str, tasks: int, number: int) -> None:
+    history = tried(reply="2500", ttl_ms=3_000, client=client, tasks=tasks)
+    for turn in range(9):
+        history.request("c1", "n1", "GET k1", 100 * turn + 20, 100 * turn + 21, reply="null", did=False)
+    assert early(history) == number
+
+
+def test_an_answer_about_another_key_does_not_count() -> None:
+    history = tried(reply="null", ttl_ms=3_000)
+    for turn in range(9):
+        history.request("c1", "n1", "PTTL k2", 100 * turn + 20, 100 * turn + 21, reply="2500", did=False)
+    assert early(history) == 9
