@@ -31,7 +31,7 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_holdings import Watched
 from harness.history.key_owners import Owners, rows_of
 from harness.history.recorded import Recorded
-from harness.history.without_expiry import Leftover, has_no_expiry, nodes_in_the_way
+from harness.history.without_expiry import Leftover, are_taken_over, has_no_expiry, nodes_in_the_way
 from harness.verdict import Answer, Finding, worst_first
 
 Cause = Literal["not released", "given up", "client gone", "set too late", "back from disk"]
@@ -322,11 +322,11 @@ def _leftovers(orphan: _Orphan, after_ns: int) -> Iterator[Leftover]:
 def _outlasting(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> tuple[Finding, ...]:
     """A key without an owner is gone one lease time later, unless the lock gave it more time than it said, or still
     extends it. An extension that was under way when its client was killed, or that a fault held up, may come late. A
-    lock whose keys never have a time to live may keep their expiry elsewhere: its keys may stay until a client wants
-    them."""
+    lock whose keys never have a time to live may keep their expiry elsewhere, and so may one whose clients take keys
+    over from others: such keys may stay until a client wants them."""
     ttl_ns = run.lease_ms * 1_000_000
     over = [orphan for orphan in orphans if orphan.unexcused_ns > ttl_ns + OUTLASTS_BY_MS * 1_000_000]
-    if over and has_no_expiry(owners):
+    if over and (has_no_expiry(owners) or (run.ledger is not None and are_taken_over(owners, run.ledger))):
         over = list(_in_the_way(run, owners, over))
     if not over:
         return ()

@@ -1,8 +1,11 @@
-"""Locks whose keys have no time to live.
+"""Locks whose keys have no time to live, or one that does not tell when a lease is over.
 
 Some keep the expiry in the value, and the next client sets its own: what a dead client left does no harm. Others
 have no expiry at all, and what a dead client left keeps all clients out for good. The key alone does not tell them
 apart, but those who come later do: with the first kind, their tries replace the key on each node that they reach.
+
+So it is if the keys have a time to live that only clears up after the last client (`are_taken_over`): the lock's value,
+or another key, tells when a lease is over, or a release leaves a mark that the lock is free.
 """
 
 from __future__ import annotations
@@ -10,15 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from fencepost.quorum import quorum
 from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.key_owners import Owners, rows_of
 
 if TYPE_CHECKING:
+    from harness.history.ledger import Ledger
     from harness.history.recorded import Recorded
 
 LEAST_TRIES: Final = 3
 """A single try may have been refused for a reason of its own."""
+_GRANTS: Final = ("acquire", "reenter")
 _SLACK_NS: Final = 250_000_000
 """What a fault held up may arrive so long after it."""
 
@@ -34,6 +41,21 @@ class Leftover(NamedTuple):
 def has_no_expiry(owners: Owners) -> bool:
     """Whether no key of the lock was ever seen with a time to live."""
     return not any(ttl_ms is not None for told in owners.holdings["ttls_ms"] for ttl_ms in told)
+
+
+def are_taken_over(owners: Owners, ledger: Ledger, *, from_holders: bool = False) -> bool:
+    """Whether an acquire that was granted set its value over another client's, which was still there. `from_holders`:
+    over one that no release had set."""
+    rows = ledger.rows
+    taken = (rows["what"] == "overwritten") & (rows["cause"] == "request") & (rows["by"] == "client")
+    taken &= (rows["f"] == "acquire") & (rows["outcome"] == "ok") & rows["is_in_call"] & (rows["of"] >= 0)
+    taken &= rows["key"].isin(owners.holdings["key"].unique())
+    own = rows[taken.to_numpy(bool)]
+    before = rows.iloc[own["of"].to_numpy(np.int64)]
+    known = before["client"].notna().to_numpy(bool)
+    if from_holders:
+        known = known & before["f"].isin([*_GRANTS, "extend", "held"]).to_numpy(bool)
+    return bool((known & (before["client"].to_numpy(object) != own["client"].to_numpy(object))).any())
 
 
 def nodes_in_the_way(run: Recorded, owners: Owners, key: str, left: Sequence[Leftover]) -> frozenset[str]:

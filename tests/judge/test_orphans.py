@@ -537,3 +537,43 @@ def _processor_seconds(run: Recorded) -> float:
     began = process_time()
     check(run)
     return process_time() - began
+
+
+def marked_free(*, takes_it: bool = True, refused: int = 0) -> History:
+    """A release sets the key to "free" for five seconds, and an acquire takes that over: c1 is inside from 10 to 40, c2
+    from 310 to 330, and is refused so often from 500 on; nobody else comes."""
+    history = History(ttl_ms=100).watch("n1").section("c1", 10, 40, asked=5).section("c2", 310, 330, asked=305)
+    for client, set_at, left in (("c1", 8, 40), ("c2", 308, 330)):
+        if client == "c2" and not takes_it:
+            history.seen("n1", "deleted", 304)
+        history.seen("n1", "set", set_at + 1, f"v{client}", since=set_at, ttl=100)
+        history.request(client, "n1", f"EVAL lock 1 k1 v{client} 100", set_at, set_at + 1)
+        history.seen("n1", "set", left + 0.6, "free", since=left + 0.4, ttl=5_000)
+        history.request(client, "n1", f"EVAL unlock 1 k1 v{client}", left + 0.4, left + 0.6)
+    for number in range(refused):
+        history.op("c2", "acquire", "fail", 2 + number, 550 + 50 * number, 560 + 50 * number)
+    return history.seen("n1", "deleted", 900)
+
+
+def test_what_the_next_client_takes_over_keeps_nobody_out() -> None:
+    assert blamed(marked_free()) == []
+    assert blamed(marked_free(refused=2)) == []
+    assert blamed(marked_free(refused=3)) == [2], "it was in the way"
+    assert blamed(marked_free(takes_it=False)) == [2], "nobody is known to take it over"
+
+
+def taken_from_a_dead_client(*, by: str = "c2", outcome: str = "ok") -> History:
+    """The value tells when the lease is over, and the key lives for ten times as long: c1 is killed inside at 40, c2
+    takes its key at 309 and is killed, too. Nobody else comes."""
+    history = History(ttl_ms=100).watch("n1").section("c1", 10, None, asked=5).end("c1", "killed", 40)
+    history.seen("n1", "set", 9, "v1", since=8, ttl=1_000).request("c1", "n1", "EVAL lock 1 k1 v1 100", 8, 9)
+    history.op(by, "acquire", outcome, 1, 305, 310, life=1 if by == "c2" else 2, deadline_ns=ms(400), validity_ms=90.0)
+    history.seen("n1", "set", 309, "v2", since=308, ttl=1_000)
+    history.request(by, "n1", "EVAL lock 1 k1 v2 100", 308, 309).end(by, "killed", 320, life=1 if by == "c2" else 2)
+    return history.seen("n1", "deleted", 900)
+
+
+def test_a_key_may_live_for_longer_if_its_value_tells_when_it_is_over() -> None:
+    assert blamed(taken_from_a_dead_client()) == []
+    assert blamed(taken_from_a_dead_client(outcome="fail")) == [2], "the acquire was refused"
+    assert blamed(taken_from_a_dead_client(by="c1")) == [2], "it may be that client's own"

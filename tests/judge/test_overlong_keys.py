@@ -9,7 +9,7 @@ import pytest
 from harness.checkers.overlong_keys import Figures, check
 from harness.verdict import Answer
 from tests.golden import Golden
-from tests.judge.histories import History
+from tests.judge.histories import History, ms
 
 NODES = ("n1", "n2", "n3")
 
@@ -130,3 +130,25 @@ def test_a_node_with_a_wrong_clock_may_say_anything() -> None:
     assert overlong(held(1_500, 1_500, 1_500).fault("f1", 100, 150, **wrong)) == (0, 0)
     assert overlong(held(1_500, 1_500, 1_500).fault("f1", 100, 150, **wrong | {"wrong_clocks": NODES[:1]})) == (1, 1)
     assert overlong(held(1_500, 1_500, 1_500).fault("f1", 300, 350, **wrong)) == (1, 1), "the keys were gone before"
+
+
+@pytest.mark.parametrize(
+    ("by", "outcome", "was_marked_free", "number"),
+    [("c2", "ok", False, 0), ("c2", "fail", False, 1), ("c1", "ok", False, 2), ("c2", "ok", True, 2)],
+)
+def test_keys_that_another_client_took_over_need_not_expire(
+    by: str, outcome: str, was_marked_free: bool, number: int
+) -> None:
+    """The value tells when the lease is over: c2 takes the key at 1,209, while it is to live until 10,009."""
+    history = History(ttl_ms=1_000).watch("n1").section("c1", 10, 200 if was_marked_free else None, asked=5)
+    history.seen("n1", "set", 9, "v1", since=8, ttl=10_000).request("c1", "n1", "EVAL lock 1 k1 v1 1000", 8, 9)
+    if was_marked_free:
+        history.seen("n1", "set", 200.6, "free", since=200.4, ttl=10_000)
+        history.request("c1", "n1", "EVAL unlock 1 k1 v1", 200.4, 200.6)
+    else:
+        history.end("c1", "killed", 200)
+    history.op(by, "acquire", outcome, 2, 1_205, 1_210, life=2, deadline_ns=ms(2_200), validity_ms=990.0)
+    history.seen("n1", "set", 1_209, "v2", since=1_208, ttl=10_000)
+    history.request(by, "n1", "EVAL lock 1 k1 v2 1000", 1_208, 1_209).end(by, "killed", 1_250, life=2)
+    history.seen("n1", "blind", 1_900)
+    assert sum(finding.count for finding in check(history.recorded()).findings) == number
