@@ -52,6 +52,8 @@ class _ChangeRow:
 
 
 _COLUMNS: Final = {column.name: column.type for column in fields(_ChangeRow)}
+_REMOVES_FIELDS: Final = "HDEL"
+"""The witness takes its event for a renewal where the fields could not be read."""
 _NAMES: Final = ("node", "key", "what")
 
 
@@ -114,7 +116,7 @@ def _change(rows: list[_ChangeRow], node: _Node, event: KeyEvent, place: int) ->
         elif held is not None:
             node.held[key] = _Holding(held.row, value, _expiry(event))
     elif kind == "prolonged":
-        what = "prolonged"
+        what = "changed" if event.command == _REMOVES_FIELDS else "prolonged"
         if held is not None:
             node.held[key] = _Holding(held.row, held.value if value is None else value, _expiry(event))
     else:

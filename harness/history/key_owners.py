@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _IDENTIFIER: Final = re.compile(r"[0-9a-fA-F-]{8,}|[0-9A-Za-z+/=_-]{16,}")
 _SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
+_ADD_FIELDS: Final = ("HSET", "HSETNX", "HMSET", "HINCRBY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,9 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
     known = [process_of(used.client_of[section]) if section != NO_SECTION else None for section in every["section"]]
     every = every.assign(client=every["client"].where(every["client"].notna(), pd.Series(known, dtype=object)))
     holdings, copies = _of_the_lock(run, ledger, every)
+    if waiting := _waiting_rooms(run, ledger):
+        holdings = holdings[~holdings["is_hash"] & ~holdings["key"].isin(list(waiting))].reset_index(drop=True)
+        copies = copies | waiting
     if run.config.users_per_client > 1 and not run.is_exclusive:
         # Which task asked is not on record, so it is not known whose place each of these is.
         holdings = holdings.iloc[:0]
@@ -196,6 +200,23 @@ def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tupl
     names = {key: name for key, name in (names | own_names).items() if key not in copies}
     lock_key = holdings["key"].astype(str).map(names)
     return holdings.assign(lock_key=lock_key)[lock_key.notna().to_numpy(bool)].reset_index(drop=True), copies
+
+
+def _waiting_rooms(run: RunTables, ledger: Ledger) -> set[str]:
+    """The hashes to which acquires add fields that are refused then, although they are another client's: of a lock with
+    one holder they tell who waits, and for how long each entry counts is not told by the time to live. If there are
+    such, those of other keys are of that kind, too."""
+    rows = ledger.rows
+    if not run.is_exclusive:
+        return set()
+    added = (rows["what"] == "changed") & rows["did"].isin(_ADD_FIELDS) & (rows["of"] >= 0) & rows["is_in_call"]
+    added &= (rows["f"] == "acquire") & (rows["outcome"] == "fail") & rows["client"].notna()
+    own = rows[added.to_numpy(bool)]
+    before = rows["client"].iloc[own["of"].to_numpy(np.int64)]
+    is_others = before.notna().to_numpy(bool) & (before.to_numpy(object) != own["client"].to_numpy(object))
+    if not is_others.any():
+        return set()
+    return {str(key) for key in rows["key"][rows["did"].isin(_ADD_FIELDS).to_numpy(bool)].unique()}
 
 
 def _kept_besides(run: RunTables, ledger: Ledger, sections: Mapping[str, Sequence[int]]) -> set[str]:

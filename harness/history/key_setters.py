@@ -4,7 +4,8 @@ What an acquire sets belongs to the section that it was granted; what an earlier
 gave up again, does not, nor does what a refused acquire sets. What an extension sets belongs to its section, granted or
 not, and so does what a nested acquire makes of its key, and background work between the grant and the release. A field
 that the owner of a hash adds leaves the hash with its owner. With the fields of several clients it may be any of
-theirs, and the value counts as unread.
+theirs, and the value counts as unread. So it does if another client was granted the lock by a request that changed no
+more than what the fields contain.
 """
 
 from __future__ import annotations
@@ -135,6 +136,19 @@ class Setters:
         own = (row for row in own if rows["f"][row] in GRANTS and rows["is_in_call"][row] and not self._is_beside(row))
         return min((rows["from_client_ns"][row] for row in own), default=FOREVER_NS)
 
+    def is_others_too(self, setter: Setter, renewed_by: Iterable[int]) -> bool:
+        """Whether another client was granted the lock by a request that left a hash its fields: their names do not tell
+        whose it is."""
+        rows = self.rows
+        return setter.client is not None and any(
+            rows["cause"][row] == "request"
+            and rows["f"][row] == "acquire"
+            and rows["outcome"][row] == "ok"
+            and rows["is_in_call"][row]
+            and rows["client"][row] != setter.client
+            for row in (self.row_of[event] for event in renewed_by if event in self.row_of)
+        )
+
     def _is_beside(self, row: int) -> bool:
         """Whether the request was sent beside its call, which asked the node for the key over other connections, and
         not with this value: in the background."""
@@ -198,8 +212,9 @@ def with_setters(holdings: pd.DataFrame, setters: Setters) -> pd.DataFrame:
     found: list[Setter] = []
     latest: dict[tuple[str, str], int] = {}
     shared: set[int] = set()
-    names = ("node", "key", "value", "event")
-    for place, (node, key, value, event) in enumerate(zip(*(holdings[name].tolist() for name in names), strict=True)):
+    names = ("node", "key", "value", "event", "is_hash", "renewed_by")
+    rows = zip(*(holdings[name].tolist() for name in names), strict=True)
+    for place, (node, key, value, event, is_hash, renewed_by) in enumerate(rows):
         before = latest.get((node, key))
         row = setters.row_of.get(event)
         if row is None:
@@ -218,6 +233,8 @@ def with_setters(holdings: pd.DataFrame, setters: Setters) -> pd.DataFrame:
                 values[place] = None
             elif value is None and setters.rows["did"][row] not in _READABLE:
                 setter = Setter(client=setter.client)
+        if is_hash and setters.is_others_too(setter, renewed_by):
+            values[place], setter = None, UNKNOWN
         found.append(setter)
         latest[node, key] = place
     columns = list(zip(*found, strict=True)) if found else [(), (), (), ()]

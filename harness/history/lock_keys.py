@@ -24,6 +24,7 @@ def lock_keys(run: Recorded, ledger: Ledger) -> set[str]:
     if not found:
         is_set = rows["what"].isin(["set", "overwritten"]) & (rows["f"] == "acquire") & rows["value"].notna()
         names = {str(key) for key in rows["key"][is_set].unique()}
+        names -= set() if run.owners is None else run.owners.copies
         for key in asked:
             some = [name for name in names if key in name]
             found |= set(some) if len(some) == 1 else set()

@@ -577,3 +577,20 @@ def test_a_key_may_live_for_longer_if_its_value_tells_when_it_is_over() -> None:
     assert blamed(taken_from_a_dead_client()) == []
     assert blamed(taken_from_a_dead_client(outcome="fail")) == [2], "the acquire was refused"
     assert blamed(taken_from_a_dead_client(by="c1")) == [2], "it may be that client's own"
+
+
+@pytest.mark.parametrize(("outcome", "number"), [("ok", 0), ("fail", 1)])
+def test_the_names_of_the_fields_do_not_tell_whose_a_hash_is(outcome: str, number: int) -> None:
+    """A hash that is never deleted has the owner and the end of its lease. c1 is inside from 10 to 40; another acquire
+    changes the fields at 209, and three tries are refused after it."""
+    history = History(ttl_ms=100).watch("n1").section("c1", 10, 40, asked=5)
+    fields = {"is_hash": True, "value": "ends, owner"}
+    history.seen("n1", "set", 9, since=8, **fields).request("c1", "n1", "HSET k1 owner v1 ends 108", 8, 9)
+    history.seen("n1", "set", 40.6, since=40.4, **fields).request("c1", "n1", "HSET k1 owner - ends 0", 40.4, 40.6)
+    history.op("c2", "acquire", outcome, 2, 205, 210, deadline_ns=ms(300), validity_ms=90.0)
+    history.seen("n1", "set", 209, since=208, **fields).request("c2", "n1", "HSET k1 owner v2 ends 308", 208, 209)
+    for turn in range(3):
+        since = 450 + 30 * turn
+        history.op("c3", "acquire", "fail", 1 + turn, since, since + 10)
+    history.seen("n1", "blind", 900)
+    assert sum(blamed(history)) == number

@@ -152,3 +152,25 @@ def test_keys_that_another_client_took_over_need_not_expire(
     history.request(by, "n1", "EVAL lock 1 k1 v2 1000", 1_208, 1_209).end(by, "killed", 1_250, life=2)
     history.seen("n1", "blind", 1_900)
     assert sum(finding.count for finding in check(history.recorded()).findings) == number
+
+
+@pytest.mark.parametrize(("outcome", "number"), [("fail", 0), ("ok", 2)])
+def test_a_hash_that_tells_who_waits_lives_for_longer(outcome: str, number: int) -> None:
+    """Each field tells until when it counts. c2 has added its own when c1 is inside, and is refused then; c1 is let in
+    once more on another key, for which nobody waits."""
+    history = History(ttl_ms=1_000).watch("n1")
+    for turn, key in enumerate(("k1", "k2")):
+        at, seen = 500 * turn, f"{key}:seen"
+        history.section("c1", at + 10, at + 200, asked=at + 5, number=turn + 1, key=key, deadline=at + 900)
+        history.request("c1", "n1", f"HSET {seen} ticket{turn} 1000", at + 8, at + 9)
+        history.seen("n1", "set", at + 9, f"ticket{turn}", since=at + 8, key=seen, is_hash=True, ttl=20_000)
+        history.by(history.key_events[-1], len(history.requests) - 1)
+        if key == "k1":
+            history.op("c2", "acquire", outcome, 1, 50, 120, deadline_ns=ms(1_000), validity_ms=880.0)
+            history.request("c2", "n1", f"HSET {seen} ticket9 400", 59, 60)
+            value = "ticket0, ticket9"
+            history.seen("n1", "set", 60, value, since=59, key=seen, is_hash=True, ttl=20_000)
+            history.by(history.key_events[-1], len(history.requests) - 1)
+        history.request("c1", "n1", f"DEL {seen}", at + 200.2, at + 200.4)
+        history.seen("n1", "deleted", at + 200.4, since=at + 200.2, key=seen)
+    assert sum(finding.count for finding in check(history.recorded()).findings) == number

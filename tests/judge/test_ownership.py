@@ -587,3 +587,18 @@ def test_a_release_of_another_task_of_the_process_deletes_the_key(golden: Golden
 )
 def test_which_task_deleted_the_key_is_not_sure(how: Any) -> None:
     assert found(shared_by_tasks(**how)) == (0, 0, 0)
+
+
+def test_a_field_that_another_client_takes_out_prolongs_nothing() -> None:
+    """c2's lease is over, and its field tells so: the acquire of c1 takes it out, and adds its own."""
+
+    def prolonged_by(command: str) -> int:
+        history = during("acquire", inside(), at=595)
+        history.request("c1", "n1", "EVAL lock 1 k1 a 400", 600, 601)
+        history.seen("n1", "prolonged", 602, is_hash=True, since=599)
+        history.by(history.key_events[-1], len(history.requests) - 1)
+        history.key_events[-1].command = command
+        return found(history)[1]
+
+    assert prolonged_by("PEXPIRE") == 1
+    assert prolonged_by("HDEL") == 0
