@@ -150,7 +150,7 @@ class _Holders:
     def __init__(self, run: Recorded, ledger: Ledger, single: set[str]) -> None:
         rows, self._single = ledger.rows, single
         self._rows: dict[str, list[Any]] = {name: rows[name].tolist() for name in _OF_SETTER}
-        self._calls, self._handed_over = ledger.calls, ledger.handed_over
+        self._calls, self._handed_over, self._marks = ledger.calls, ledger.handed_over, ledger.marks
         self._is_one_node, self._ttl_ns = run.config.nodes == 1, int(run.config.ttl_ms * 1e6)
         self._places = places_of(run.sections)
         released = run.ops[(run.ops["f"] == "release").to_numpy(bool)]
@@ -164,7 +164,8 @@ class _Holders:
 
     def of(self, row: Any) -> _Holder | None:
         """Which client owned the key when this happened to it; None if none did, or that is not known."""
-        if row["of"] in self._shared:
+        is_mark = row["was"] in self._marks if isinstance(row["was"], str) else bool(self._marks)
+        if row["of"] in self._shared or is_mark:
             return None
         setter = {name: column[row["of"]] for name, column in self._rows.items()}
         if (call := self._handed_over.get(row["of"])) == NO_CALL:

@@ -112,7 +112,8 @@ def _places(run: RunTables, holdings: pd.DataFrame, ledger: Ledger) -> pd.DataFr
 class _Used:
     """Who had each value set. `sections_of`: by value, the places of sections; `sections_on`: by key and value;
     `clients`: by value, all clients, also of attempts that were refused; `times`: by value, for which sections, granted
-    or not, these calls were. `counted`: numbers that scripts set for several clients: they count something."""
+    or not, these calls were. `counted`: numbers that scripts set for several clients: they count something; and marks
+    that a key is free."""
 
     sections_of: dict[str, set[int]]
     sections_on: dict[tuple[str, str], set[int]]
@@ -138,7 +139,7 @@ class _Used:
         by_script = ledger.rows["value"][ledger.rows["command"].isin(_SCRIPTS).to_numpy(bool)].dropna().unique()
         counted = {value for value in by_script if len(clients.get(value, ())) > 1 and value.lstrip("-").isdigit()}
         client_of = [run.config.owner_of(client) for client in run.sections["client"].astype(str)]
-        return cls(sections, sections_on, clients, times, frozenset(counted), client_of)
+        return cls(sections, sections_on, clients, times, ledger.marks | counted, client_of)
 
     def sections(self, holdings: pd.DataFrame) -> Ints:
         """For whom each of the holdings was set. What no call for a section set, or none that is known, is a section's

@@ -101,6 +101,16 @@ class Ledger:
         return Links(self.wire)
 
     @cached_property
+    def marks(self) -> frozenset[str]:
+        """The values, other than counts, that releases of several clients set: they say that a key is free, and are
+        nobody's."""
+        rows = self.rows
+        is_set = rows["what"].isin(["set", "overwritten"]) & (rows["cause"] == "request") & (rows["by"] == "client")
+        own = rows[(is_set & (rows["f"] == "release") & rows["value"].notna()).to_numpy(bool)]
+        setters = own.groupby(own["value"].astype(str))["client"].nunique()
+        return frozenset(str(value) for value in setters.index[setters > 1] if not str(value).lstrip("-").isdigit())
+
+    @cached_property
     def _columns(self) -> dict[str, list[Any]]:
         return {str(name): self.rows[name].tolist() for name in self.rows}
 

@@ -539,8 +539,8 @@ def _processor_seconds(run: Recorded) -> float:
     return process_time() - began
 
 
-def marked_free(*, takes_it: bool = True, refused: int = 0) -> History:
-    """A release sets the key to "free" for five seconds, and an acquire takes that over: c1 is inside from 10 to 40, c2
+def marked_free(*, takes_it: bool = True, mark: str = "free", refused: int = 0) -> History:
+    """A release sets the key to a mark for five seconds, and an acquire takes that over: c1 is inside from 10 to 40, c2
     from 310 to 330, and is refused so often from 500 on; nobody else comes."""
     history = History(ttl_ms=100).watch("n1").section("c1", 10, 40, asked=5).section("c2", 310, 330, asked=305)
     for client, set_at, left in (("c1", 8, 40), ("c2", 308, 330)):
@@ -548,7 +548,7 @@ def marked_free(*, takes_it: bool = True, refused: int = 0) -> History:
             history.seen("n1", "deleted", 304)
         history.seen("n1", "set", set_at + 1, f"v{client}", since=set_at, ttl=100)
         history.request(client, "n1", f"EVAL lock 1 k1 v{client} 100", set_at, set_at + 1)
-        history.seen("n1", "set", left + 0.6, "free", since=left + 0.4, ttl=5_000)
+        history.seen("n1", "set", left + 0.6, mark.format(client), since=left + 0.4, ttl=5_000)
         history.request(client, "n1", f"EVAL unlock 1 k1 v{client}", left + 0.4, left + 0.6)
     for number in range(refused):
         history.op("c2", "acquire", "fail", 2 + number, 550 + 50 * number, 560 + 50 * number)
@@ -556,10 +556,11 @@ def marked_free(*, takes_it: bool = True, refused: int = 0) -> History:
 
 
 def test_what_the_next_client_takes_over_keeps_nobody_out() -> None:
-    assert blamed(marked_free()) == []
-    assert blamed(marked_free(refused=2)) == []
-    assert blamed(marked_free(refused=3)) == [2], "it was in the way"
-    assert blamed(marked_free(takes_it=False)) == [2], "nobody is known to take it over"
+    assert blamed(marked_free(mark="free since {}")) == []
+    assert blamed(marked_free(mark="free since {}", refused=2)) == []
+    assert blamed(marked_free(mark="free since {}", refused=3)) == [2], "it was in the way"
+    assert blamed(marked_free(mark="free since {}", takes_it=False)) == [2], "nobody is known to take it over"
+    assert blamed(marked_free(refused=3)) == [], "what several clients' releases set is nobody's key"
 
 
 def taken_from_a_dead_client(*, by: str = "c2", outcome: str = "ok") -> History:

@@ -602,3 +602,25 @@ def test_a_field_that_another_client_takes_out_prolongs_nothing() -> None:
 
     assert prolonged_by("PEXPIRE") == 1
     assert prolonged_by("HDEL") == 0
+
+
+@pytest.mark.parametrize("mark", ["free", None])
+@pytest.mark.parametrize(("by", "number"), [("c2", 0), ("c1", 1)])
+def test_a_mark_that_the_lock_is_free_is_nobodys_key(by: str, number: int, mark: str | None) -> None:
+    """A release sets the key to "free", and so does an acquire that undoes its first round: c1 holds the lock by its
+    other nodes when c2's acquire takes the mark on n1, which may be there too briefly to be read. It is a mark if
+    releases of several clients set it."""
+    history = History(ttl_ms=400).watch("n1")
+    for client, at in (("c1", 10), (by, 210)):
+        history.section(client, at, at + 100, asked=at - 5, number=1 + (client == "c1" and at > 10))
+        history.request(client, "n1", f"EVAL unlock 1 k1 v{at}", at + 100.2, at + 100.4)
+        history.seen("n1", "set", at + 100.4, "free", since=at + 100.2, ttl=5_000)
+        history.by(history.key_events[-1], len(history.requests) - 1)
+        history.seen("n1", "deleted", at + 150)
+    history.section("c1", 500, 900, asked=480, number=3, deadline=890)
+    history.request("c1", "n1", "EVAL unlock 1 k1 a1", 490, 491).seen("n1", "set", 491, mark, since=490, ttl=5_000)
+    history.by(history.key_events[-1], len(history.requests) - 1)
+    history.op("c2", "acquire", "ok", 5, 595, 620, deadline_ns=ms(990), validity_ms=370.0)
+    history.request("c2", "n1", "EVAL lock 1 k1 b 400", 600, 601).seen("n1", "set", 601, "b", since=600, ttl=400)
+    history.by(history.key_events[-1], len(history.requests) - 1)
+    assert found(history) == (number, 0, 0)
