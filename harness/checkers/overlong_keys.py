@@ -62,8 +62,7 @@ def check(run: Recorded) -> Answer:
     if run.backing is None:
         return Answer()
     kept = list(_kept(run, run.backing))
-    limit_ms = run.lease_ms * (1 + MARGIN_SHARE) + MARGIN_MS
-    overlong = [one for one in kept if one.ttl_ms > limit_ms]
+    overlong = [one for one in kept if is_overlong(run, one.ttl_ms)]
     if overlong and run.ledger is not None and are_taken_over(run.backing.owners, run.ledger, from_holders=True):
         overlong = []
     figures = Figures(len(kept), len(overlong), max((one.ttl_ms for one in overlong), default=0))
@@ -84,6 +83,11 @@ def check(run: Recorded) -> Answer:
         for one in worst_first(overlong, longest)
     )
     return Answer(figures, (OVERLONG.found("lock", text, len(overlong), examples),))
+
+
+def is_overlong(run: Recorded, ttl_ms: float | None) -> bool:
+    """Whether a key's time to live is known to be longer than a lease."""
+    return ttl_ms is not None and ttl_ms > run.lease_ms * (1 + MARGIN_SHARE) + MARGIN_MS
 
 
 def _kept(run: Recorded, backing: Backing) -> Iterator[_Kept]:

@@ -2,7 +2,8 @@
 
 The ledger (`harness.history.ledger`) says which client set a key, in which call, and which request changed it then.
 A client owns a key from the request that set it, if that call granted it a section, until it asks to release it or is
-gone, and as long as the key has not outlived its time or its lease. Meanwhile the request of another client may
+gone, and as long as the key has not outlived its time, or its lease if the time is longer. A mark by which releases
+leave a key free is nobody's. Meanwhile the request of another client may
 
 - not delete it, nor take the other client's member out of it (`harness.history.members`): a release, the end of a
   refused attempt, or background work that frees what is not its own;
@@ -31,6 +32,7 @@ import pandas as pd
 
 from fencepost.history import process_of
 from fencepost.text import listed, plural, printable
+from harness.checkers.overlong_keys import is_overlong
 from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import change_told, how_sent
@@ -49,7 +51,7 @@ How = Literal["overwritten", "prolonged", "deleted", "removed"]
 _HOW: Final[tuple[How, ...]] = ("overwritten", "prolonged", "deleted", "removed")
 _GRANTS: Final = ("acquire", "reenter")
 _PLAIN: Final = ("SET", "SETEX", "PSETEX", "MSET")
-_OF_SETTER: Final = ("client", "by", "task", "life", "f", "section", "outcome", "at_ns", "from_client_ns")
+_OF_SETTER: Final = ("event", "client", "by", "task", "life", "f", "section", "outcome", "at_ns", "from_client_ns")
 _EXAMPLES: Final = 3
 
 
@@ -152,7 +154,10 @@ class _Holders:
         self._rows: dict[str, list[Any]] = {name: rows[name].tolist() for name in _OF_SETTER}
         self._calls, self._handed_over, self._marks = ledger.calls, ledger.handed_over, ledger.marks
         self._is_one_node, self._ttl_ns = run.config.nodes == 1, int(run.config.ttl_ms * 1e6)
-        self._places = places_of(run.sections)
+        self._places, self._overlong = places_of(run.sections), set[int]()
+        if run.owners is not None:
+            holdings = rows_of(run.owners.holdings, "event", "ttls_ms")
+            self._overlong = {event for event, ttls in holdings if any(is_overlong(run, ttl) for ttl in ttls)}
         released = run.ops[(run.ops["f"] == "release").to_numpy(bool)]
         self._left = {tuple(of): at for *of, at in rows_of(released, "client", "life", "section", "complete_ns")}
         self._end, self._deadline = (
@@ -178,7 +183,7 @@ class _Holders:
         is_granted = section is not None and (
             setter["outcome"] == "ok" if setter["f"] in _GRANTS else setter["f"] in ("extend", "held")
         )
-        had_time = row["had_until_ns"] < FOREVER_NS
+        had_time = row["had_until_ns"] < FOREVER_NS and setter["event"] not in self._overlong
         is_single = self._values is None or row["key"] in self._single
         if section is not None and is_granted:
             is_kept = had_time or row["at_ns"] <= self._kept_until_ns(section, setter)
@@ -192,8 +197,8 @@ class _Holders:
         return _Holder(setter["client"], setter["task"], False) if is_left else None
 
     def _kept_until_ns(self, section: int, setter: dict[str, Any]) -> int:
-        """Until when a key without an expiry is surely kept. Its value may tell the time, and a node that missed the
-        later extensions goes by the last one that it got."""
+        """Until when a key is surely kept that has no expiry, or one that does not tell when the lease is over. Its
+        value may tell the time, and a node that missed the later extensions goes by the last one that it got."""
         deadline: int = self._deadline[section]
         return deadline if self._is_one_node else min(deadline, int(setter["from_client_ns"]) + self._ttl_ns)
 

@@ -624,3 +624,14 @@ def test_a_mark_that_the_lock_is_free_is_nobodys_key(by: str, number: int, mark:
     history.request("c2", "n1", "EVAL lock 1 k1 b 400", 600, 601).seen("n1", "set", 601, "b", since=600, ttl=400)
     history.by(history.key_events[-1], len(history.requests) - 1)
     assert found(history) == (number, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("ttl", "at", "number"), [(400, 590, 1), (400, 700, 1), (20_000, 590, 1), (20_000, 700, 0), (508, 700, 1)]
+)
+def test_a_key_that_lives_for_longer_than_a_lease_is_its_clients_until_the_lease_is_over(
+    ttl: int, at: float, number: int
+) -> None:
+    """c2's lease is over at 600, and it stays on until 900; its value tells when the lease is over."""
+    history = during("acquire", inside(ttl=ttl), at=at - 5)
+    assert found(overwrites(history, at, "EVAL lock 1 k1 a 400"))[0] == number
