@@ -116,9 +116,9 @@ def literal(history: Played) -> Iterator[str]:
 def _told(one: msgspec.Struct) -> str:
     """As it is written; times count from the start."""
     fields = []
-    for name in one.__struct_fields__:
-        value = getattr(one, name)
-        if value not in (None, (), "") and value is not False:
+    for field in msgspec.structs.fields(one):
+        name, value = field.name, getattr(one, field.name)
+        if field.required or (value not in (None, (), "") and value is not False):
             is_time = name.endswith("_ns") and isinstance(value, int) and value > START_NS // 2
             fields.append(f"{name}=ms({at(value)})" if is_time else f"{name}={value!r}")
     return f"{type(one).__name__}({', '.join(fields)})"
