@@ -51,6 +51,24 @@ def test_every_published_page_and_text_is_what_its_record_says_now() -> None:
     assert (checked.returncode, checked.stdout) == (0, "every published page is as its record says\n"), checked.stderr
 
 
+@pytest.mark.parametrize(
+    ("kept", "made", "same"),
+    [
+        ("a,0.09739375591447927", "a,0.0973937559144794", True),
+        ("a,0.09739375591447927", "b,0.09739375591447927", False),
+        ("a,0.09739375591447927", "a,0.09739375691447927", False),
+        ("a,0.0973", "a,0.0974", False),
+        ("a,36", "a,37", False),
+    ],
+)
+def test_only_the_last_digits_of_a_long_number_may_differ(kept: str, made: str, same: bool) -> None:
+    """They do between processors."""
+    code = f"from published import is_same; print(is_same({kept.encode()!r}, {made.encode()!r}))"
+    tools = RESULTS.parent / "tools"
+    told = subprocess.run([sys.executable, "-c", code], cwd=tools, capture_output=True, text=True, check=True)
+    assert told.stdout == f"{same}\n"
+
+
 def _again(command: list[str], report: Path, place: Path) -> list[str]:
     """The command, with other folders: options of its own stand before a `--`."""
     return [command[0], "--report", str(report), "--results", str(place / "runs"), *command[1:]]
