@@ -120,7 +120,7 @@ def _took_ns(calls: pd.DataFrame) -> Ints:
 
 
 def _counts(run: Recorded, calls: pd.DataFrame) -> Bools:
-    """The calls that no fault, no user and nothing that their process already had can have ended."""
+    """The calls that cannot have been ended by a fault, by their user, or by what their own process held."""
     invoke, complete = (calls[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     counts = ~_may_have_it(run).reindex(calls.index).to_numpy(np.bool_)
     if "cancelled" in calls:

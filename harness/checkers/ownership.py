@@ -3,7 +3,7 @@
 The ledger (`harness.history.ledger`) says which client set a key, in which call, and which request changed it then.
 A client owns a key from the request that set it, if that call granted it a section, until it asks to release it or is
 gone, and as long as the key has not outlived its time, or its lease if the time is longer. A mark by which releases
-leave a key free is nobody's. Meanwhile the request of another client may
+leave a key free has no owner. Meanwhile the request of another client may
 
 - not delete it, nor take the other client's member out of it (`harness.history.members`): a release, the end of a
   refused attempt, or background work that frees what is not its own;

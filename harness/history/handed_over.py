@@ -38,20 +38,13 @@ def handed_over(rows: pd.DataFrame, calls: Calls, wire: WireRecord) -> dict[int,
     }
     receivers = _receivers(set(unsaid.values()), calls, wire) if unsaid else {}
     asked = {row: receivers[value] for row, value in unsaid.items() if value in receivers}
-    # A nested acquire or its release counts in the value of its own section.
-    setters = list(zip(*(rows[name].tolist() for name in ("client", "task", "life", "section")), strict=True))
-    found = {row: call for row, (client, call) in asked.items() if not _is_own(calls, client, call, *setters[row])}
+    # A client that holds the lock may write its own value anew: how often it has acquired it, say.
+    setters = rows["client"].tolist()
+    found = {row: call for row, (client, call) in asked.items() if client != setters[row]}
     commands = rows["command"].tolist()
     scripts = {said[row][0] for row in found if commands[row] in _SCRIPTS}
     unread = (row for row, value in values.items() if value is None and commands[row] in _SCRIPTS)
     return found | {row: NO_CALL for row in unread if said[row][0] in scripts}
-
-
-def _is_own(calls: Calls, client: str, call: int, by: str, task: str | None, *section: int) -> bool:
-    """Whether it may have been the section of the request itself for which this client had asked in this call."""
-    if call == NO_CALL or task is None:
-        return client == by
-    return (calls.client[call], int(calls.life[call]), int(calls.section[call])) == (task, *section)
 
 
 def _values(rows: pd.DataFrame) -> dict[int, str | None]:

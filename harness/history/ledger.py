@@ -102,8 +102,8 @@ class Ledger:
 
     @cached_property
     def marks(self) -> frozenset[str]:
-        """The values, other than counts, that releases of several clients set: they say that a key is free, and are
-        nobody's."""
+        """The values, other than counts, that releases of several clients set: they mark a key as free, so no client
+        owns it."""
         rows = self.rows
         is_set = rows["what"].isin(["set", "overwritten"]) & (rows["cause"] == "request") & (rows["by"] == "client")
         own = rows[(is_set & (rows["f"] == "release") & rows["value"].notna()).to_numpy(bool)]

@@ -5,8 +5,8 @@ too. A command that adds, adds an entry of its call. A pop takes the first or th
 known since it was set; where the order is not known, a release that says yes takes its own. A command that names what
 it removes takes out the one entry there whose request had that word. A script that removes may mean another one than it
 names: an entry of a call that is over, or the named one, unless that is of an acquire that is granted. If several may
-be meant, each may be gone. A command that removes by rank or score takes out one of those that are over, or more; if
-none is, one of the others.
+be meant, each may be gone. A command that removes by rank or score takes out one or more of those that may be
+there.
 """
 
 from __future__ import annotations
@@ -77,10 +77,9 @@ def taken_out(run: Recorded, ledger: Ledger, node: str, key: str, by_ns: int) ->
                 keeps = f == "acquire" and outcome == "ok" and ended
                 gone = ended + [one for one in gone if one not in ended and not (keeps and one.call == call)]
         elif did in _BY_RANGE:
-            ended = [entry for entry in content.there if over.is_over(entry.call, at_ns)]
-            if content.is_known and not content.doubtful and not ended:
+            if content.is_known and content.there:
                 yield TakenOut(row, tuple(content.there))
-            content.doubtful += ended or content.there
+            content.doubtful += content.there
             continue
         is_last = then is not None and (then[0], then[1], then[8]) == ("deleted", did, request)
         if (taken := content.without(gone, is_last=is_last)) is not None:

@@ -589,10 +589,15 @@ def test_who_had_no_lease_until_an_extension_came_too_late(golden: Golden) -> No
     golden(story.told("overlap").sentence)
 
 
-@pytest.mark.parametrize(("said_ms", "cause"), [(150, "set by an extension"), (121, None)])
-def test_an_extension_of_what_had_expired(said_ms: float, cause: str | None, golden: Golden) -> None:
-    """The keys expire at 111 at the latest, and the clock of a node is taken to be 20 ms slow at most."""
+@pytest.mark.parametrize(
+    ("said_ms", "wrong", "cause"), [(150, False, "set by an extension"), (121, False, None), (150, True, None)]
+)
+def test_an_extension_of_what_had_expired(said_ms: float, wrong: bool, cause: str | None, golden: Golden) -> None:
+    """The keys expire at 111 at the latest, and the clock of a node is taken to be 20 ms slow at most, but for what
+    faults do to it."""
     story = Story().watched().let_in("c1", 10, 190, "OK OK OK")
+    if wrong:
+        story.fault("f1", 20, 180, nemesis="clock", wrong_clocks=("n1", "n2", "n3"))
     for node in ("n1", "n2", "n3"):
         story.seen(node, "set", 10, "c1-1", since=9, ttl=100, read=10)
         story.request("c1", node, "EVAL lock 1 k1 c1-1 100", said_ms - 2, said_ms - 1, reply='"OK"')
@@ -620,17 +625,18 @@ def test_an_earlier_extension_had_set_the_key_anew() -> None:
     assert story.told("lost-lease-extended").cause is None
 
 
-def waited(*, expires: float = 120, again: bool = False) -> Story:
+def waited(*, expires: float = 120, again: bool = False, nodes: int = 1) -> Story:
     """c1 and c2 put an entry of 100 ms into the queue, wait for 200 ms, and are let in because no other is before."""
-    story = Story(nodes=1).watched("n1")
+    story = Story(nodes=nodes).watched(*(f"n{number}" for number in range(1, nodes + 1)))
     for client, at in (("c1", 20), ("c2", 25)):
         key = f"k1/{client}"
         story.request(client, "n1", f"EVAL enter 1 {key} 100", at - 1, at).seen("n1", "set", at, since=at - 1, key=key)
         if again:
-            story.request(client, "n1", f"EVAL enter 1 {key} 100", 180, 181)
+            story.request(client, "n1", f"EVAL enter 1 {key} 100", 180, 181, reply="0")
             story.seen("n1", "set", 181, since=180, key=key)
         story.seen("n1", "expired", expires, since=expires - 5, key=key)
-        story.request(client, "n1", "EVAL ahead 1 k1", 218, 219, reply="0", did=False)
+        for number in range(1, nodes + 1):
+            story.request(client, f"n{number}", "EVAL ahead 1 k1", 218, 219, reply="0", did=False)
         story.section(client, 220, 260, asked=at - 2, deadline=310)
     return story.seen("n1", "blind", 900)
 
@@ -641,6 +647,8 @@ def test_what_a_client_had_set_expired_while_it_waited(golden: Golden) -> None:
     golden(told.sentence)
 
 
-@pytest.mark.parametrize("how", [{"expires": 225}, {"again": True}], ids=["later", "set anew"])
+@pytest.mark.parametrize(
+    "how", [{"expires": 225}, {"again": True}, {"nodes": 3}], ids=["later", "set anew", "on a minority of the nodes"]
+)
 def test_what_a_client_had_set_was_there_when_it_was_let_in(how: Any) -> None:
     assert waited(**how).told("overlap").cause != "expired waiting"

@@ -76,10 +76,11 @@ def slots(
     left: bool = False,
     renewed: bool = False,
     until: float = 190,
+    known: bool = True,
 ) -> Told:
     """c1@1 and c2 have both permits; the refused acquire of another task takes out the slot of c1@1. `left`: so is the
     slot of an acquire that was refused before. `renewed`: c2 adds its slot once more. `until`: when the lease of c1@1
-    ends."""
+    ends. `known`: no request took out an entry that is not known before."""
     story = _Kept(workload="semaphore", permits=2, clients=4, nodes=1, ttl_ms=200)
     story.watched("n1")
     if left:
@@ -90,6 +91,8 @@ def slots(
     story.does("c2", "EVAL take 1 slots slot-of-c2 value-of-c2-1", 12, "changed", "ZADD")
     if renewed:
         story.does("c2", "EVAL renew 1 slots slot-of-c2 value-of-c2-1", 16, "changed", "ZADD")
+    if not known:
+        story.does("c4", "EVAL free 1 slots some", 20, "changed", "ZREM")
     story.does(by.partition("@")[0], sent, 25, "changed", did)
     story.does("c3", "EVAL take 1 slots slot-of-c3 value-of-c3-1", 29, "changed", "ZADD")
     story.does("c3", "EVAL leave 1 slots slot-of-c3 value-of-c3-1", 50.2, "changed", "ZREM")
@@ -129,6 +132,10 @@ def test_an_entry_that_its_client_added_again_is_one(golden: Golden) -> None:
     golden(told.sentence)
 
 
-@pytest.mark.parametrize("how", [{"left": True}, {"until": 20}], ids=["of a refused acquire", "of a lease that ended"])
+@pytest.mark.parametrize(
+    "how",
+    [{"left": True}, {"until": 20}, {"known": False}],
+    ids=["of a refused acquire", "of a lease that ended", "what is not known"],
+)
 def test_a_range_may_hold_nothing_but_what_was_over(how: Any) -> None:
     assert slots(sent="ZREMRANGEBYSCORE slots 0 9", by="c4", did="ZREMRANGEBYSCORE", **how).cause is None

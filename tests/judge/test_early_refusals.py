@@ -61,6 +61,11 @@ def test_a_lock_that_gives_up_at_the_first_setback(golden: Golden) -> None:
     golden(told.explanations[0].sentence)
 
 
+def test_a_lock_that_lets_several_clients_in_is_not_judged() -> None:
+    """A semaphore or a read-write lock may refuse some clients at once while it lets others in."""
+    assert check(tried(workload="semaphore", permits=2).recorded()) == Answer()
+
+
 def test_a_lock_that_was_not_told_to_wait_may_refuse_at_once() -> None:
     assert check(tried(wait_ms=0).recorded()) == Answer()
 

@@ -74,6 +74,16 @@ def test_a_nested_acquire_that_was_refused_leaves_the_key_with_its_section(of: i
     assert figures(history).count == orphans
 
 
+def test_what_a_refused_nested_acquire_set_anew_has_no_owner() -> None:
+    """The key of the section had expired by then."""
+    history = History(nodes=1).watch("n1").section("c1", 10, 400).sets("c1", "v:1")
+    history.request("c1", "n1", "SET k1 v:1 NX PX 30", 9.5, 9.9).seen("n1", "set", 9.8, "v:1", since=9.5, ttl=30)
+    history.seen("n1", "expired", 41, since=40)
+    history.op("c1", "reenter", "fail", 1, 49, 60).request("c1", "n1", "EVAL again 1 k1 v:2", 50, 50.4, told=None)
+    history.seen("n1", "set", 50.3, "v:2", since=50, ttl=300).seen("n1", "deleted", 400.5, since=400.2)
+    assert orphan(history) == ("given up", pytest.approx(350.3 - 60, abs=1))
+
+
 @pytest.mark.parametrize("f", ["reenter", "acquire"])
 def test_a_nested_acquire_that_is_refused_is_an_attempt(f: str) -> None:
     """Its lease was over at 110, and what it had set stayed until 160."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import count
 
 import pytest
 
@@ -68,6 +69,15 @@ def test_where_no_client_is_inside_one_is_caught_as_it_is(monkeypatch: pytest.Mo
     monkeypatch.setattr(pause, "CATCH_WITHIN_S", 0.1)
     fake = FakeWorld(topology(clients=3, nodes=3))
     monkeypatch.setattr(fake.clients["c3"], "is_at", lambda step: step == "releasing")
+    releasing = Pause(at="releasing", first=0, clients=("c1", "c2", "c3"))
+    assert releasing.inject(fake.world, "f1") == Impact(paused_clients=("c3",))
+
+
+def test_where_leases_are_long_a_client_is_awaited_for_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pause, "CATCH_WITHIN_S", 0.01)
+    fake = FakeWorld(topology(clients=3, nodes=3))
+    looks = count()
+    monkeypatch.setattr(fake.clients["c3"], "is_at", lambda step: step == "releasing" and next(looks) >= 40)
     releasing = Pause(at="releasing", first=0, clients=("c1", "c2", "c3"))
     assert releasing.inject(fake.world, "f1") == Impact(paused_clients=("c3",))
 
