@@ -631,10 +631,10 @@ def waited(*, expires: float = 120, again: bool = False, nodes: int = 1) -> Stor
     for client, at in (("c1", 20), ("c2", 25)):
         key = f"k1/{client}"
         story.request(client, "n1", f"EVAL enter 1 {key} 100", at - 1, at).seen("n1", "set", at, since=at - 1, key=key)
+        story.seen("n1", "expired", expires, since=expires - 5, key=key)
         if again:
             story.request(client, "n1", f"EVAL enter 1 {key} 100", 180, 181, reply="0")
             story.seen("n1", "set", 181, since=180, key=key)
-        story.seen("n1", "expired", expires, since=expires - 5, key=key)
         for number in range(1, nodes + 1):
             story.request(client, f"n{number}", "EVAL ahead 1 k1", 218, 219, reply="0", did=False)
         story.section(client, 220, 260, asked=at - 2, deadline=310)
