@@ -38,15 +38,28 @@ _TAKES: Final = frozenset([b"lpop", b"rpop", b"zpopmin", b"zpopmax"])
 _HASHED: Final = frozenset([b"EVAL", b"EVAL_RO"])
 
 
+_VALUE_AT: Final = {"SET": 1, "SETNX": 1, "GETSET": 1, "SETEX": 2, "PSETEX": 2}
+"""By command: which of its arguments is the value that it sets."""
+
+
 class Cause(NamedTuple):
     """A request that a node carried out. `port`: of the peer that sent it, 0 if it has none. `digest`: of its words, as
     `digest_of`. `command`: which changed the key, in upper case: that of the request, or one that its script called.
-    `place`: that of the request among those of this port, as far as the node has shown them."""
+    `arguments`: of that command. `place`: that of the request among those of this port, as far as the node has shown
+    them. `is_script`: whether a script called the command."""
 
     port: int
     digest: int
     command: str
     place: int
+    arguments: tuple[str, ...] = ()
+    is_script: bool = False
+
+    @property
+    def value(self) -> str | None:
+        """What the command set the key to, whatever it held; None if it does not say that."""
+        place = _VALUE_AT.get(self.command)
+        return None if place is None else self.arguments[place]
 
     def is_same(self, other: Cause) -> bool:
         """Whether it is the same request; a script may have called another command in it."""
@@ -111,7 +124,8 @@ class KeyCauses:
             if name in _GIVES_UP and not has_changed:
                 self._wait(port, float(time_s))
         if name in _FLUSHES:
-            self.found.append(Flush(None if name == b"FLUSHALL" else int(database), _cause(self._caller, name)))
+            cause = _cause(self._caller, _words(line), is_script=script is not None)
+            self.found.append(Flush(None if name == b"FLUSHALL" else int(database), cause))
 
     def _wait(self, port: bytes, now_s: float) -> None:
         """The client has asked for a key that is not there yet."""
@@ -138,10 +152,10 @@ class KeyCauses:
                 self.found.append(None)
             elif served is not None and key in self._waiting[served].keys:
                 waiting = self._waiting[served].caller
-                self.found.append(_cause(waiting, _words(waiting.line)[0]))
+                self.found.append(_cause(waiting, _words(waiting.line)))
             elif key in words:
                 has_changed = True
-                self.found.append(_cause(self._caller, words[0]))
+                self.found.append(_cause(self._caller, words, is_script=port is None))
             else:
                 self.found.append(None)
         if served is not None:
@@ -167,13 +181,19 @@ def _meant(escaped: re.Match[bytes]) -> bytes:
     return bytes([int(told[1:], 16)]) if len(told) == 3 else _LETTERS.get(told, told)
 
 
-def _cause(caller: _Caller, command: bytes) -> Cause:
+def _cause(caller: _Caller, did: Sequence[bytes], *, is_script: bool = False) -> Cause:
+    """`did`: the command that changed the key, and its arguments."""
     head = _LINE.match(caller.line)
     port = head[4] if head is not None else None
-    name, *arguments = _words(caller.line)
-    texts = [argument.decode("utf-8", "backslashreplace") for argument in arguments]
-    if name.upper() in _HASHED and texts:
-        texts[0] = hashlib.sha1(texts[0].encode(), usedforsecurity=False).hexdigest()
-    words = [name.decode("utf-8", "backslashreplace").upper(), *texts]
+    name, *arguments = _texts(_words(caller.line))
+    if name.upper().encode() in _HASHED and arguments:
+        arguments[0] = hashlib.sha1(arguments[0].encode(), usedforsecurity=False).hexdigest()
     dialled_from = int(port) if port is not None and port.isdigit() else 0
-    return Cause(dialled_from, digest_of(words), command.decode("latin-1").upper(), caller.place)
+    command, *of_command = _texts(did)
+    return Cause(
+        dialled_from, digest_of([name.upper(), *arguments]), command.upper(), caller.place, tuple(of_command), is_script
+    )
+
+
+def _texts(words: Sequence[bytes]) -> list[str]:
+    return [word.decode("utf-8", "backslashreplace") for word in words]

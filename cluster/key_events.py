@@ -44,6 +44,8 @@ CONNECTS_WITHIN_NS: Final = 30_000_000
 """Servers are on this machine. One that was away when it was dialled, and whose address was away with it, is found
 sooner by a new dial than by the kernel's second try, a second later."""
 _PAGE: Final = 500
+_MOST_ARGUMENTS: Final = 64
+_LONGEST_ARGUMENT: Final = 256
 
 _EVENTS: Final[dict[bytes, KeyEventName]] = {
     **dict.fromkeys([b"set", b"hset", b"hincrby", b"hdel", b"rename_to", b"copy_to", b"move_to", b"restore"], "set"),
@@ -322,7 +324,10 @@ class KeyEventStream:
         before: tuple[KeyEvent, ...] = ()
         if unread is not None and (event == "prolonged" or (adds and unread.adds)):
             if cause is unread.cause is None or (cause and unread.cause and cause.is_same(unread.cause)):
-                return  # a part of SET PX, say; the key is yet to be read, which shows the time to live and the fields
+                # A part of SET PX, say; the key is yet to be read, which shows the time to live and the fields.
+                if adds and cause is not None and unread.event.arguments is not None:
+                    unread.event.arguments += cause.arguments[1:]
+                return
             before = (*unread.before, unread.event)
             del self._unread[key]
         self._settle(key)
@@ -346,7 +351,8 @@ class KeyEventStream:
     ) -> KeyEvent:
         told = KeyEvent(self.node, at_ns, event, key.text, value, since_ns=self._proven_ns)
         if cause is not None:
-            told.port, told.digest, told.command, told.place = cause
+            told.port, told.digest, told.command, told.place = cause[:4]
+            told.arguments = _recorded(cause.arguments) if cause.is_script else None
         self._told.append(told)
         self._is_blind = False
         return told
@@ -401,6 +407,8 @@ class KeyEventStream:
             if event.event == "set" and event.is_hash and known is not None and event.value in (known, None):
                 event.event = "prolonged"  # the count of its owner changed; and unread, the fields were still there
             elif event.event == "set" or (event.value is not None and key in self._known):
+                if event.value is None and unread.cause is not None and event is unread.event:
+                    event.value = unread.cause.value
                 self._known[key] = event.value
 
     def _stop_watching(self) -> None:
@@ -477,6 +485,12 @@ class KeyEventStream:
 
 def _ignore(_answer: object, _now_ns: int) -> None:
     return
+
+
+def _recorded(arguments: Sequence[str]) -> list[str] | None:
+    """None if there are too many, or too long ones, for a record of them."""
+    is_short = len(arguments) <= _MOST_ARGUMENTS and all(len(one) <= _LONGEST_ARGUMENT for one in arguments)
+    return list(arguments) if is_short else None
 
 
 def _lives_for(event: KeyEvent, answer: object, at_ns: int) -> None:

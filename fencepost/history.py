@@ -347,7 +347,7 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     TTL is set anew. `key` is empty for `watching` and `blind`; in another database than 0 it is `k1 (database 3)`.
 
     `port`, `digest`, `command`, `place`: of the request that did it, as the node tells (`cluster.key_causes.Cause`);
-    None if it was no request.
+    None if it was no request. `arguments`: of `command`, if a script called it; None if they are too many or too long.
     """
 
     node: str
@@ -363,6 +363,7 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     digest: Int64 | None = None
     command: str | None = None
     place: Int64 | None = None
+    arguments: list[str] | None = None
 
 
 class Denied(msgspec.Struct):

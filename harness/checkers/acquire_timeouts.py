@@ -25,8 +25,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import at, lasting, out_of_order
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
-from harness.history.groups import Ints
-from harness.history.key_owners import rows_of
+from harness.history.groups import Ints, rows_of
 from harness.history.recorded import Recorded
 from harness.history.sections import pause_windows
 from harness.verdict import Answer, Finding

@@ -31,8 +31,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import CheckerFigures, Row
 from harness.history.change_causes import NONE
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Bools, Ints
-from harness.history.key_owners import rows_of
+from harness.history.groups import Bools, Ints, rows_of
 from harness.history.ledger import Ledger
 from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded, named

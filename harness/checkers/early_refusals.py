@@ -35,8 +35,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
-from harness.history.groups import Bools, Ints
-from harness.history.key_owners import rows_of
+from harness.history.groups import Bools, Ints, rows_of
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer

@@ -24,7 +24,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import at, lasting
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 from harness.history.open_ended import granted_open_ended
 from harness.history.recorded import Recorded, named
 from harness.history.session_ends import SessionEnds

@@ -15,7 +15,7 @@ The last lease had run out by then, whatever happened before: a holder that died
 
 A client that did ask, had answers, and was not let in although all the rest was so for `TIMES` as long, has waited in
 vain, too. So it has after as long as a gap without a grant takes (`harness.checkers.starvation.least_gap_ms`) if there
-was an entry in the lock's state for which no client comes (`harness.history.entries`): a lock may wait for another
+was an entry in the lock's state for which no client comes (`harness.history.dead_entries`): a lock may wait for another
 client's turn, but no longer than a few leases for one that is gone, or whose user had cancelled the call. In the second
 case, and if the call had given up, that client ran and had answers from the nodes all that time, no fault was in force
 on it, and what the call may leave had been there for its TTL before: it could have taken its entry out. Attempts that
@@ -59,11 +59,12 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
-from harness.history.entries import Entry, dead_entries
+from harness.history.dead_entries import DeadEntry, dead_entries
 from harness.history.fault_windows import FOREVER_NS, between, longest_windows
 from harness.history.free_times import free_times, names_of
 from harness.history.groups import Ints
-from harness.history.ledger import ENDINGS, Change, Ledger
+from harness.history.key_changes import ENDINGS
+from harness.history.ledger import Change, Ledger
 from harness.history.link_activity import BLOCKING, BLOCKS, Activity, Links, time_limit_ns
 from harness.history.recorded import Recorded
 from harness.history.subscriptions import LISTEN, OF_THE_NODE, LostPushes, Message, Subscriptions
@@ -107,7 +108,7 @@ class _Vain(NamedTuple):
     until_ns: int
     answers: int = 0
     freed: Change | None = None
-    entry: Entry | None = None
+    entry: DeadEntry | None = None
     silent_ns: int = 0
     told_ns: int = 0
     push: Change | None = None
@@ -274,7 +275,7 @@ def _slept_on(
 
 
 def _in_vain(
-    run: Recorded, wait: Wait, links: Links, since_ns: int, until_ns: int, left: Sequence[Entry]
+    run: Recorded, wait: Wait, links: Links, since_ns: int, until_ns: int, left: Sequence[DeadEntry]
 ) -> Iterator[_Vain]:
     """Of a time in which the key was free and nothing was in the way: the parts in which the client said nothing, or
     all of it if it did, and was answered."""
@@ -284,10 +285,12 @@ def _in_vain(
     for began, done in silences(run, wait, client, since_ns, until_ns, patience):
         yield _Vain(wait, began, done)
     there = (one for one in left if one.dead_ns < until_ns <= one.until_ns)
-    for entry in (*sorted(there, key=lambda one: one.at_ns), None):
+    for entry in (*sorted(there, key=lambda one: one.put["at_ns"]), None):
         began = since_ns if entry is None else max(since_ns, entry.dead_ns)
-        if entry is not None and entry.died_ns > began and not _could_undo(run, links, entry.client, began, until_ns):
-            continue
+        if entry is not None and entry.died_ns > began:
+            client_of_it = str(entry.put["client"])
+            if not _could_undo(run, links, client_of_it, began, until_ns):
+                continue
         least = TIMES * patience if entry is None else max(patience, round(least_gap_ms(run) * 1e6))
         answers = client.answered(began, until_ns)
         if answers >= LEAST_ANSWERS and ran_ns(run, wait.client, began, until_ns) >= least:
@@ -388,9 +391,9 @@ def _example(run: Recorded, ledger: Ledger, one: _Vain) -> dict[str, object]:
     return example | freed | ({"freed_by": str(by)} if how == "deleted" and by else {})
 
 
-def _entry(run: Recorded, entry: Entry, since_ns: int) -> dict[str, object]:
-    found = {name: getattr(entry, name) for name in ("client", "node", "key", "did")}
-    found["at_ms"] = run.at_ms(entry.at_ns)
+def _entry(run: Recorded, entry: DeadEntry, since_ns: int) -> dict[str, object]:
+    found: dict[str, object] = {name: str(entry.put[name]) for name in ("client", "node", "key", "did")}
+    found |= {"at_ms": run.at_ms(entry.put["at_ns"])}
     if entry.left is None or entry.died_ns <= since_ns:
         return found | {"died_ms": run.at_ms(entry.died_ns)}
     return found | {"cancelled_ms" if entry.left.how == "cancelled" else "gave_up_ms": run.at_ms(entry.left.at_ns)}

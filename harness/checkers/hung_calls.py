@@ -24,7 +24,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import between
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 from harness.history.link_activity import Links
 from harness.history.recorded import Recorded
 from harness.history.waits import Wait, in_the_way

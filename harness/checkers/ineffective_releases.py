@@ -24,8 +24,8 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import hits_link, longest_windows
+from harness.history.groups import rows_of
 from harness.history.handed_on import HandedOn
-from harness.history.key_owners import rows_of
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer, shown

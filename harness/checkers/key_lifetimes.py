@@ -26,7 +26,7 @@ from harness.explain.node_replies import few_had_granted
 from harness.explain.renewals import renewals_ended
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
-from harness.history.key_owners import places_of, rows_of
+from harness.history.groups import places_of, rows_of
 from harness.history.places_in_keys import places_in_keys
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named

@@ -18,8 +18,9 @@ import pandas as pd
 from harness.explain.kinds import FindingKind
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.groups import rows_of
 from harness.history.handed_on import HandedOn
-from harness.history.key_owners import Owners, rows_of
+from harness.history.key_owners import Owners
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Blame, Finding
 

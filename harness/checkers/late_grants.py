@@ -26,8 +26,7 @@ from harness.checkers.acquire_timeouts import SLACK_MS, stood_still_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
-from harness.history.groups import Ints, known
-from harness.history.key_owners import rows_of
+from harness.history.groups import Ints, known, rows_of
 from harness.history.quorum_support import Backing, Loss
 from harness.history.recorded import Recorded, named
 from harness.history.sections import derive_leases

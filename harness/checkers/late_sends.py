@@ -28,7 +28,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.link_activity import BLOCKING, Activity
 from harness.history.recorded import Recorded

@@ -34,8 +34,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import how_sent
 from harness.explain.words import at, lasting
 from harness.figures import CheckerFigures
-from harness.history.groups import Bools, Ints
-from harness.history.key_owners import rows_of
+from harness.history.groups import Bools, Ints, rows_of
 from harness.history.lease_gaps import find_lapses
 from harness.history.recorded import Recorded, named
 from harness.history.sections import SLEW, derive_leases

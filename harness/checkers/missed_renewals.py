@@ -35,8 +35,9 @@ from harness.checkers.free_waits import SECOND_NS, ran_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import places_of, rows_of
-from harness.history.ledger import ENDINGS, Ledger
+from harness.history.groups import places_of, rows_of
+from harness.history.key_changes import ENDINGS
+from harness.history.ledger import Ledger
 from harness.history.link_activity import Activity
 from harness.history.lock_keys import lock_keys
 from harness.history.node_requests import NodeRequests, Request

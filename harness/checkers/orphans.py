@@ -28,8 +28,9 @@ from harness.explain.requests import client_of, how_sent
 from harness.explain.words import lasting
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.groups import rows_of
 from harness.history.key_holdings import Watched
-from harness.history.key_owners import Owners, rows_of
+from harness.history.key_owners import Owners
 from harness.history.recorded import Recorded
 from harness.history.without_expiry import Leftover, are_taken_over, has_no_expiry, nodes_in_the_way
 from harness.verdict import Answer, Finding, worst_first

@@ -21,7 +21,7 @@ from fencepost.quorum import quorum
 from fencepost.text import listed, milliseconds, out_of, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
 from harness.history.without_expiry import are_taken_over

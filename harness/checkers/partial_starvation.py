@@ -27,7 +27,7 @@ from harness.checkers.starvation import CROWD
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import merged
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 from harness.history.recorded import Recorded
 from harness.history.waits import Wait, in_the_way, recorded_waits
 from harness.verdict import Answer, Finding

@@ -26,8 +26,9 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import who_did
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows
-from harness.history.key_owners import places_of, rows_of
-from harness.history.ledger import ENDINGS, Change
+from harness.history.groups import places_of, rows_of
+from harness.history.key_changes import ENDINGS
+from harness.history.ledger import Change
 from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded
 from harness.verdict import Answer

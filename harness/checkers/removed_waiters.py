@@ -4,8 +4,8 @@ A queue may lose the entry of a client that waits: others take out who seems to 
 for a while is not. It must notice that, and come back. It waited for nothing if all of this was so, in one acquire that
 was not granted:
 
-- a request of another client had taken its entry out (`harness.history.entries`), or the entry was gone with its key
-  (`harness.history.lost_entries`), and the acquire added none again;
+- a request of another client had taken its entry out, or the entry was gone with its key, and the acquire added none
+  again (`harness.history.lost_entries`);
 - then it went on for as long as a gap without a grant takes (`harness.checkers.starvation.least_gap_ms`), the client
   ran, and the nodes answered `LEAST_ANSWERS` of its requests or more;
 - none of these named a key of the lock itself, which every acquire must ask for that is granted, and `OVERTAKEN`
@@ -33,12 +33,11 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
-from harness.history.entries import removed_entries
+from harness.history.entries import ADD, RENEW
 from harness.history.free_times import names_of
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.lost_entries import LOST, lost_entries
-from harness.history.members import ADD, RENEW
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding, shown
 
@@ -95,7 +94,7 @@ def check(run: Recorded) -> Answer:
 
 
 def _waited(run: Recorded, ledger: Ledger) -> Iterator[_Waited]:
-    removed, lost, ops = removed_entries(ledger), lost_entries(ledger), run.ops
+    ops = run.ops
     acquires = ops[(ops["f"] == "acquire").to_numpy(bool)]
     ended = {
         (client, invoke_ns): (str(key), str(outcome), done_ns)
@@ -105,9 +104,8 @@ def _waited(run: Recorded, ledger: Ledger) -> Iterator[_Waited]:
     }
     granted = acquires[(acquires["outcome"] == "ok").to_numpy(bool)]
     gap_ns = round(least_gap_ms(run) * 1e6)
-    for client in {**removed, **lost}:
-        changes = [*lost.get(client, ()), *removed.get(client, ())]
-        for call, change in {one.since_ns: one.change for one in reversed(changes)}.items():
+    for client, entries in lost_entries(ledger).items():
+        for call, change in {one.since_ns: one.change for one in reversed(entries)}.items():
             key, outcome, done_ns = ended.get((client, call), ("", "ok", 0))
             since_ns = int(change["at_ns"])
             if outcome == "ok" or ran_ns(run, client, since_ns, max(done_ns, since_ns)) < gap_ns:

@@ -32,8 +32,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged, reach
-from harness.history.groups import Ints
-from harness.history.key_owners import rows_of
+from harness.history.groups import Ints, rows_of
 from harness.history.recorded import Recorded
 from harness.history.stall_causes import Obstacle, find_obstacle, in_words
 from harness.history.waits import recorded_waits

@@ -30,8 +30,9 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
+from harness.history.groups import rows_of
 from harness.history.handed_on import HandedOn
-from harness.history.key_owners import Owners, rows_of
+from harness.history.key_owners import Owners
 from harness.history.recorded import Recorded
 from harness.history.undone_attempts import attempts_never_undone
 from harness.verdict import Answer, Finding, worst_first

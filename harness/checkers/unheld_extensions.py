@@ -20,7 +20,7 @@ from fencepost.text import count, listed, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import places_of, rows_of
+from harness.history.groups import places_of, rows_of
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_leases

@@ -18,8 +18,8 @@ from fencepost.history import KeyEvent, process_of, task_names
 from harness.explain.replies import Asked, Span, asked_in, by_link, rows_of
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.explain.witnessed import Causes, NodeEvent, Witnessed, since_of
+from harness.history.groups import rows_of as columns_of
 from harness.history.key_holdings import Watched
-from harness.history.key_owners import rows_of as columns_of
 from harness.history.ledger import Change, Ledger
 from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from harness.explain.replies import Span
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 from harness.history.recorded import Recorded
 from harness.verdict import Finding
 

@@ -12,7 +12,7 @@ import numpy as np
 from fencepost.history import process_of
 from harness.explain.scenes import Scene
 from harness.history.fault_windows import FOREVER_NS, windows
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 from harness.history.recorded import Recorded
 
 _MOST_SECTIONS: Final = 8

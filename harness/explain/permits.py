@@ -21,10 +21,10 @@ from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.requests import client_of, how_sent
 from harness.explain.wire_requests import WireRequest
-from harness.history.key_owners import places_of, rows_of
-from harness.history.ledger import ENDINGS, Change
+from harness.history.groups import places_of, rows_of
+from harness.history.key_changes import ENDINGS
+from harness.history.ledger import Change
 from harness.history.never_given_back import opposites
-from harness.history.own_entries import taken_out
 from harness.history.recorded import Recorded
 
 
@@ -116,17 +116,11 @@ def _with_dead_entry(run: Recorded, given: Change) -> str:
     known to have taken out any."""
     ledger = run.ledger
     assert ledger is not None
-    rows, calls, node = ledger.rows, ledger.calls, str(given["node"])
-    for key in rows["key"][(rows["request"] == given["request"]).to_numpy(bool)].astype(str).unique():
-        for one in taken_out(run, ledger, node, key, int(given["at_ns"])):
-            call, is_its = one.entries[0].call, ledger.change(one.row)["request"] == given["request"]
-            if (
-                is_its
-                and len(one.entries) == 1
-                and calls.outcome[call] in ("fail", "info")
-                and calls.complete_ns[call] < given["to_node_ns"]
-            ):
-                who = printable(str(calls.client[call]))
+    for entry in ledger.entries:
+        if entry.ended >= 0 and ledger.change(entry.ended)["request"] == given["request"]:
+            put = ledger.change(entry.added)
+            if put["outcome"] in ("fail", "info") and put["complete_ns"] < given["to_node_ns"]:
+                who = printable(str(put["task"]))
                 return f" In the same step it took out the entry of {who}'s acquire, which had ended without the lock."
     return ""
 

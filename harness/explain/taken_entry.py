@@ -5,80 +5,59 @@ A client keeps its entry while it is inside only in a key from which releases ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from fencepost.history import process_of
-from fencepost.text import listed, printable
+from fencepost.text import printable
 from harness.explain.examples import Side
 from harness.explain.requests import client_of, how_sent, may_be_of
 from harness.explain.wire_requests import WireRequests
-from harness.explain.words import was
-from harness.history.fault_windows import FOREVER_NS
+from harness.history.groups import rows_of
 from harness.history.ledger import Change, Ledger
-from harness.history.own_entries import TakenOut, taken_out
 from harness.history.recorded import Recorded
-
-
-class _Taken(NamedTuple):
-    """`sides`: one of them lost its entry."""
-
-    change: Change
-    sides: tuple[Side, ...]
 
 
 def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side], entered: Side) -> str:
     """`c5 was inside when c1, which gave up, took its entry out of queue: in its acquire it sent EVAL to n1 at +9.0 ms;
-    the node answered 0 (LPOP).`; empty if no such request is known. If it is not known whose entry went, all that had
-    one were inside. Only keys count that the client which `entered` changed as it acquired."""
+    the node answered 0 (LPOP).`; empty if no such request is known. Only keys count that the client which `entered`
+    changed as it acquired."""
     ledger = run.ledger
     if ledger is None or wire is None:
         return ""
     granted = {side: _granted_ns(wire, side) for side in inside}
     found = [
-        one
-        for one in _all(run, ledger, inside, entered)
-        if max(granted[side] for side in one.sides) <= one.change["to_node_ns"]
+        (change, side)
+        for change, side in _taken(ledger, inside, entered)
+        if granted[side] <= change["to_node_ns"] and _is_anothers(change, side, entered)
     ]
     if not found:
         return ""
-    change, sides = max(found, key=lambda one: int(one.change["to_node_ns"]))
-    names = [side.client for side in sides]
-    whose = "its entry" if len(sides) == 1 else "the entry of one of them"
+    change, side = max(found, key=lambda one: int(one[0]["to_node_ns"]))
     gave_up = ", which gave up," if (change["f"], change["outcome"]) == ("acquire", "fail") else ""
     return (
-        f"{listed(names)} {was(names)} inside when {client_of(change)}{gave_up} took {whose} out of "
+        f"{side.client} was inside when {client_of(change)}{gave_up} took its entry out of "
         f"{printable(str(change['key']))}: {how_sent(run, change)} ({printable(str(change['did']))})."
     )
 
 
-def _all(run: Recorded, ledger: Ledger, inside: Sequence[Side], entered: Side) -> list[_Taken]:
+def _taken(ledger: Ledger, inside: Sequence[Side], entered: Side) -> Iterator[tuple[Change, Side]]:
+    """What took out an entry of a client that was inside, and whose it was."""
     rows = ledger.rows
     is_its = (rows["task"] == entered.client) & (rows["section"] == entered.section)
     is_its |= (rows["client"] == process_of(entered.client)) & (rows["from_client_ns"] >= entered.asked_from_ns)
-    places = rows[(is_its & (rows["from_client_ns"] <= entered.start_ns)).to_numpy(bool)][["node", "key"]]
-    found = []
-    for node, key in dict.fromkeys(places.astype(str).itertuples(index=False, name=None)):
-        gone = list(taken_out(run, ledger, node, key, FOREVER_NS))
-        if any(_leaves(ledger, one) for one in gone):
-            for row, entries in gone:
-                change = ledger.change(row)
-                owners = [[side for side in inside if _is_of(ledger, entry.call, side)] for entry in entries]
-                sides = tuple(dict.fromkeys(side for some in owners for side in some))
-                if all(owners) and all(_is_anothers(change, side, entered) for side in sides):
-                    found.append(_Taken(change, sides))
-    return found
+    some = rows[(is_its & (rows["from_client_ns"] <= entered.start_ns)).to_numpy(bool)]
+    places = set(rows_of(some, "node", "key"))
+    gone = [one for one in ledger.entries if one.how in ("named", "unnamed") and (one.node, one.key) in places]
+    told = [(ledger.change(one.added), ledger.change(one.ended)) for one in gone]
+    left = {(end["node"], end["key"]) for put, end in told if end["f"] == "release" and _of(put) == _of(end)}
+    for put, change in told:
+        if (change["node"], change["key"]) in left:
+            yield from ((change, side) for side in inside if _of(put) == (side.client, side.life, side.section))
 
 
-def _leaves(ledger: Ledger, one: TakenOut) -> bool:
-    """Whether a release took out what its own section's acquire had put there."""
-    change = ledger.change(one.row)
-    return change["f"] == "release" and ledger.calls.granted(int(change["call"])) == one.entries[0].call
-
-
-def _is_of(ledger: Ledger, call: int, side: Side) -> bool:
-    calls = ledger.calls
-    return (calls.client[call], calls.life[call], calls.section[call]) == (side.client, side.life, side.section)
+def _of(change: Change) -> tuple[Any, ...]:
+    return change["task"], change["life"], change["section"]
 
 
 def _is_anothers(change: Change, side: Side, entered: Side) -> bool:

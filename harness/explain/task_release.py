@@ -10,7 +10,7 @@ from fencepost.text import printable
 from harness.explain.examples import Side
 from harness.explain.requests import how_sent
 from harness.explain.words import lasting
-from harness.history.key_owners import places_of
+from harness.history.groups import places_of
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 from harness.history.task_requests import is_anothers, release_that_sent

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 import numpy as np
 
 from fencepost.history import process_of
-from harness.history.groups import Ints
-from harness.history.key_owners import rows_of
+from harness.history.groups import Ints, rows_of
 from harness.history.sent_after import SLACK_NS
 
 if TYPE_CHECKING:

@@ -1,198 +1,171 @@
-"""Entries in the lock's state, a place in a queue or a member of a set, for which no client would come any more, and
-those which another client took out although theirs still waited.
+"""What the lists, sets, sorted sets and hashes on the nodes held: each entry, which change put it there, and which one
+took it out.
 
-*Dead*: the client was gone, or the acquire that had put the entry there had been cancelled by its user, or had given
-up. The witness does not read what such a key holds, so entries are followed by the commands that changed it. A command
-that adds, adds an entry of the client that sent it. One that removes what it names takes out the client's own entry of
-that name, or else all that the client has there; if it has none, or a script removes from what is no list, any may be
-gone. A pop takes the first or the last one of a list. After any other change, and while the node was not watched,
-nothing is known of the key. An entry is the dead client's if its request named it by a word that was in no request of
-another client, or of another life of its own, that added to the key; it is a call's if that word was in no request of
-another call. A key from which nothing was ever taken out holds no places: it may tell who was seen last.
-
-*Removed*: an entry is a client's if the request that added it, in an acquire, has a word that no other call used to
-add. It was taken out if a request of another client that removes names that word, and the acquire never added anything
-again.
+The node names the command that changed a key, and its arguments, also where a script called it (`cluster.key_causes`).
+So what a key holds is known from when it was set while its node was watched. It is not known any more after a change
+that was not seen, or whose arguments are not on record, or whose command chooses by itself (SPOP). What is added after
+that is known again, till a command takes out an entry by its place.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
 
-import numpy as np
+import pandas as pd
 
-from fencepost.history import process_of
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import rows_of
-from harness.history.ledger import ENDINGS
-from harness.history.members import ADD, REMOVE, words_of
-from harness.history.sent_after import SLACK_NS
+from harness.history.groups import rows_of
+from harness.history.key_changes import ENDINGS
 
-if TYPE_CHECKING:
-    from harness.history.ledger import Change, Ledger
-    from harness.history.recorded import Recorded
-
-
-_FIRST: Final = "LPUSH"
-POP: Final = {"LPOP": 0, "RPOP": -1}
-"""At which end of a list these take an entry out."""
-KEEP: Final = ("ZINCRBY", "PEXPIRE", "EXPIRE", "PEXPIREAT", "EXPIREAT", "PERSIST")
-"""These leave the entries of a key as they are."""
-_OF_LIST: Final = "LREM"
-_COLUMNS: Final = ("what", "did", "command", "client", "life", "is_seen", "at_ns")
-_Life = tuple[str, int]
-_Call = tuple[str, int]
-"""A client, or a task of one, and when it began."""
-
-
-class Left(NamedTuple):
-    """An acquire that ended without the lock: its user had cancelled it, or it had given up. `at_ns`: nothing that it
-    had asked for was done later. `gone_ns`: by then all that it left should be gone."""
-
-    how: Literal["cancelled", "gave up"]
-    at_ns: int
-    gone_ns: int
+ADD_FIELDS: Final = ("HSET", "HSETNX", "HMSET", "HINCRBY")
+_PUSH: Final = {"LPUSH": 0, "LPUSHX": 0, "RPUSH": -1, "RPUSHX": -1}
+POP: Final = {
+    "LPOP": 0,
+    "BLPOP": 0,
+    "ZPOPMIN": 0,
+    "BZPOPMIN": 0,
+    "RPOP": -1,
+    "BRPOP": -1,
+    "ZPOPMAX": -1,
+    "BZPOPMAX": -1,
+}
+"""At which end of a key these put in, or take out."""
+_MOVE: Final = ("LMOVE", "BLMOVE", "RPOPLPUSH", "BRPOPLPUSH")
+ADD: Final = (*ADD_FIELDS, *_PUSH, *_MOVE, "SADD", "ZADD", "ZINCRBY")
+REMOVE: Final = ("HDEL", "SREM", "ZREM", "LREM")
+RENEW: Final = ("PEXPIRE", "EXPIRE", "PEXPIREAT", "EXPIREAT")
+_KEEP: Final = (*RENEW, "PERSIST", "HPEXPIRE", "HEXPIRE", "HPEXPIREAT", "HEXPIREAT", "HPERSIST")
+_ZADD_OPTIONS: Final = ("NX", "XX", "GT", "LT", "CH", "INCR")
+_COLUMNS: Final = ("what", "did", "is_seen", "at_ns")
+_How = Literal["named", "unnamed", "with the key", "put again"]
 
 
 class Entry(NamedTuple):
-    """`did`: the command that put it there, `at_ns`. `died_ns`: its client was gone by then. `left`: the call that put
-    it there, if that ended without the lock. It was certainly there until `until_ns`. `words`: those of its request
-    that no other call used. `call`: the one that put it there, if that matters."""
+    """`added`, `ended`: rows of the ledger. `how`: a command that names it took it out, or another one; it went with
+    the key, or was put there again. None for an entry that stayed, or is not known any more, and `ended` is -1.
+    `until_ns`: it was there so long. `member`: empty if it came from another list."""
 
-    client: str
-    life: int
     node: str
     key: str
-    did: str
-    at_ns: int
-    words: frozenset[str] = frozenset()
-    died_ns: int = FOREVER_NS
-    left: Left | None = None
+    member: str
+    added: int
+    ended: int = -1
+    how: _How | None = None
     until_ns: int = FOREVER_NS
-    call: _Call = ("", 0)
-
-    @property
-    def dead_ns(self) -> int:
-        """From then on a lock may not wait for it."""
-        return min(self.died_ns, FOREVER_NS if self.left is None else self.left.gone_ns)
 
 
-def dead_entries(run: Recorded, ledger: Ledger) -> dict[str, list[Entry]]:
-    """By the key that clients ask for, those of clients that were killed, or died, and of calls that did not get it."""
-    ends = _Ends.of(run)
-    rows = ledger.rows
-    adds = rows["did"].isin(ADD).to_numpy(bool)
-    found: defaultdict[str, list[Entry]] = defaultdict(list)
-    if not (ends.died or ends.left) or not adds.any():
-        return found
-    asked = sorted(map(str, run.ops["key"].unique()), key=len, reverse=True)
+def keys_with_entries(rows: pd.DataFrame) -> Collection[str]:
+    """The keys to which a command added any. `rows`: of a ledger."""
+    return set(rows["key"][rows["did"].isin(ADD).to_numpy(bool)])
+
+
+def all_entries(rows: pd.DataFrame, arguments: Sequence[Sequence[str] | None]) -> list[Entry]:
+    """Those of these changes, key by key, in the order in which they ended; then the ones that stayed. `arguments`: by
+    change, those of the command that made it."""
+    found = list[Entry]()
+    told = dict(zip(rows.index.tolist(), arguments, strict=True))
     for (node, key), own in rows.groupby(["node", "key"], observed=True):
-        of = asked[0] if len(asked) == 1 else next((name for name in asked if name in str(key)), None)
-        has_places = own["did"].isin((*REMOVE, *POP)).any()
-        if of is not None and has_places and (put := _put(ledger, str(node), str(key), own[adds[own.index]], ends)):
-            went = followed(ledger, own, put)
-            found[of] += (entry for entry, _ in went if entry.dead_ns < entry.until_ns)
+        held = _Held(str(node), str(key))
+        for row, change in zip(own.index.tolist(), rows_of(own, *_COLUMNS), strict=True):
+            found += held.change(row, told[row], *change)
+        found += held.there
     return found
 
 
-class _Ends(NamedTuple):
-    died: dict[_Life, int]
-    left: dict[_Call, Left]
+@dataclass
+class _Held:
+    """What a key holds. `is_whole`: nothing else, and a list in this order."""
 
-    @classmethod
-    def of(cls, run: Recorded) -> Self:
-        died = {(process_of(end.client), end.life): end.at_ns for end in run.ends if end.how in ("killed", "died")}
-        refused = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")).to_numpy(np.bool_)]
-        stays_ns = round(run.lease_ms * 1e6) + SLACK_NS
-        left = {
-            (client, since_ns): Left("gave up", at_ns, at_ns + stays_ns)
-            for client, since_ns, at_ns in rows_of(refused, "client", "invoke_ns", "complete_ns")
-        }
-        cancelled = {(one.client, one.since_ns): Left("cancelled", one.at_ns, one.gone_ns) for one in run.cancelled}
-        return cls(died, left | cancelled)
+    node: str
+    key: str
+    there: list[Entry] = field(default_factory=list)
+    scores: dict[str, float] = field(default_factory=dict)
+    is_whole: bool = False
+
+    def change(
+        self, row: int, words: Sequence[str] | None, what: str, did: str | None, is_seen: bool, at_ns: int
+    ) -> list[Entry]:
+        """What went with it."""
+        if what in ENDINGS:
+            self.is_whole = False
+            return self._take(range(len(self.there)), row, at_ns, "with the key")
+        if is_seen and did in _KEEP:
+            return []
+        self.is_whole |= what == "set" and is_seen
+        if is_seen and did is not None and words:
+            with suppress(ValueError, LookupError):  # of words that are not this command's, and what is not known
+                if did in ADD and not (did in _MOVE and self.key == words[0]):
+                    return self._add(row, at_ns, did, words)
+                return self._take(self._leaving(did, words), row, at_ns, "named" if did in REMOVE else "unnamed")
+        self.is_whole = False
+        return self._take(range(len(self.there)), -1, at_ns, None)
+
+    def _take(self, places: Collection[int], row: int, at_ns: int, how: _How | None) -> list[Entry]:
+        gone = [self.there[place]._replace(ended=row, how=how, until_ns=at_ns) for place in places]
+        self.there = [entry for place, entry in enumerate(self.there) if place not in places]
+        return gone
+
+    def _add(self, row: int, at_ns: int, did: str, words: Sequence[str]) -> list[Entry]:
+        """Add what the command names. A list may hold an entry twice."""
+        if did in _PUSH or did in _MOVE:
+            goes_first = _PUSH.get(did, -1) == 0 or did.endswith("RPOPLPUSH") or words[3:4] == ["LEFT"]
+            for member in words[1:] if did in _PUSH else [""]:
+                self.there.insert(0 if goes_first else len(self.there), Entry(self.node, self.key, member, row))
+            return []
+        scores = _scores(did, words[1:])
+        again = self._take(self._places_of(scores), row, at_ns, "put again")
+        if did == "ZINCRBY":
+            scores = {member: score + (self.scores[member] if again else 0) for member, score in scores.items()}
+        self.there += [Entry(self.node, self.key, member, row) for member in scores]
+        self.scores |= scores
+        return again
+
+    def _leaving(self, did: str, words: Sequence[str]) -> Collection[int]:
+        """The places of what the command takes out. Raises ValueError if that is not known."""
+        if did == "LREM":
+            found, number = self._places_of(words[-1:]), int(words[1])
+            return found[number:] if number < 0 else found[: number or None]
+        if did in REMOVE:
+            return self._places_of(words[1:])
+        if did == "ZREMRANGEBYSCORE":
+            (low, is_above), (high, is_below) = ((float(word.lstrip("(")), word.startswith("(")) for word in words[1:])
+            scores = [self.scores[entry.member] for entry in self.there]
+            return [
+                place
+                for place, score in enumerate(scores)
+                if low <= score <= high and not (is_above and score == low) and not (is_below and score == high)
+            ]
+        if not self.is_whole:
+            raise ValueError("what else is there, and in which order, is not known")
+        places = list(range(len(self.there)))
+        if "Z" in did:
+            places.sort(key=lambda place: (self.scores[self.there[place].member], self.there[place].member))
+        if did in ("ZREMRANGEBYRANK", "LTRIM"):
+            first, last = int(words[1]), int(words[2])
+            inside = places[first : last + 1 or None]
+            return inside if did == "ZREMRANGEBYRANK" else [place for place in places if place not in inside]
+        if did in _MOVE:
+            return places[:1] if words[2:3] == ["LEFT"] else places[-1:]
+        if did not in POP:
+            raise ValueError("the command chooses by itself")
+        number = int(words[1]) if len(words) == 2 and "B" not in did else 1  # what blocks takes one
+        return places[:number] if POP[did] == 0 else places[-number:]
+
+    def _places_of(self, members: Iterable[str]) -> list[int]:
+        wanted = set(members)
+        return [place for place, entry in enumerate(self.there) if entry.member in wanted]
 
 
-def _put(ledger: Ledger, node: str, key: str, adding: Any, ends: _Ends) -> dict[int, Entry]:
-    """By row, what was added to a key; none if none of it may be dead. Only a request with a word of its own shows
-    whose the entry is."""
-    lives: defaultdict[str, set[_Life]] = defaultdict(set)
-    calls: defaultdict[str, set[_Call]] = defaultdict(set)
-    columns = ("did", "client", "life", "at_ns", "task", "invoke_ns", "is_in_call")
-    words = _words(ledger, adding)
-    added = dict(zip(adding.index.tolist(), rows_of(adding, *columns), strict=True))
-    for row, (_, client, life, _, task, since_ns, _) in added.items():
-        for word in words.get(row, ()):
-            lives[word].add((client, life))
-            calls[word].add((task, since_ns))
-    found, named = {}, {life for some in lives.values() if len(some) == 1 for life in some}
-    for row, (did, client, life, at_ns, task, since_ns, is_in_call) in added.items():
-        own = frozenset(word for word in words.get(row, ()) if len(calls[word]) == 1)
-        call = ends.left.get((task, since_ns)) if own and is_in_call else None
-        died_ns = ends.died.get((client, life), FOREVER_NS) if (client, life) in named else FOREVER_NS
-        found[row] = Entry(client, life, node, key, did, at_ns, own, died_ns, call)
-    return found if any(entry.dead_ns < FOREVER_NS for entry in found.values()) else {}
-
-
-def _words(ledger: Ledger, changes: Any) -> dict[int, set[str]]:
-    """By row whose request is known, the words of it that can name a member."""
-    changes = changes[(changes["request"] >= 0).to_numpy(bool)]
-    return dict(zip(changes.index.tolist(), words_of(ledger, changes), strict=True))
-
-
-def followed(ledger: Ledger, rows: Any, put: dict[int, Entry]) -> Iterator[tuple[Entry, int]]:
-    """The entries of a key, as they went, with the row of the change; then the ones that stayed, with -1. `put`: by the
-    row that added it."""
-    removing = _words(ledger, rows[rows["did"].isin(REMOVE)])
-    there: list[Entry] = []
-    for row, (what, did, command, client, life, is_seen, at_ns) in zip(
-        rows.index.tolist(), rows_of(rows, *_COLUMNS), strict=True
-    ):
-        gone: list[Entry] = []
-        if what in ENDINGS or not is_seen or client is None:
-            gone, there = there, []
-        elif row in put:
-            there = [put[row], *there] if did == _FIRST else [*there, put[row]]
-        elif did in POP:
-            gone = [there.pop(POP[did])] if there else []
-        elif did in REMOVE:
-            named = did in (_OF_LIST, command)
-            own = [entry for entry in there if entry[:2] == (client, life) and named]
-            gone = [entry for entry in own if not entry.words.isdisjoint(removing.get(row, ()))] or own or there
-            there = [entry for entry in there if entry not in gone]
-        elif did not in KEEP:
-            gone, there = there, []
-        yield from ((entry._replace(until_ns=at_ns), row) for entry in gone)
-    yield from ((entry, -1) for entry in there)
-
-
-class Removed(NamedTuple):
-    """`since_ns`: when the acquire began that had added the entry. `change`: the one that took it out."""
-
-    since_ns: int
-    change: Change
-
-
-def removed_entries(ledger: Ledger) -> dict[str, list[Removed]]:
-    """By client, or task of one."""
-    rows, found = ledger.rows, defaultdict[str, list[Removed]](list)
-    known = (rows["request"] >= 0) & rows["is_seen"]
-    adding = rows[(known & rows["did"].isin(ADD) & rows["is_in_call"] & (rows["f"] == "acquire")).to_numpy(bool)]
-    removing = rows[(known & rows["did"].isin(REMOVE) & rows["key"].isin(adding["key"].unique())).to_numpy(bool)]
-    calls: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
-    last_ns: dict[tuple[str, int], int] = {}
-    names = ("task", "invoke_ns", "at_ns")
-    for (task, since_ns, at_ns), words in zip(rows_of(adding, *names), words_of(ledger, adding), strict=True):
-        last_ns[task, since_ns] = at_ns
-        for word in words:
-            calls[word].add((task, since_ns))
-    processes = dict(rows_of(adding, "task", "client"))
-    for row, (client, at_ns), words in zip(
-        removing.index.tolist(), rows_of(removing, "client", "at_ns"), words_of(ledger, removing), strict=True
-    ):
-        own = {call for word in words if len(some := calls.get(word, set())) == 1 for call in some}
-        for task, since_ns in own:
-            if processes[task] != client and last_ns[task, since_ns] < at_ns:
-                found[task].append(Removed(since_ns, ledger.change(row)))
-    return found
+def _scores(did: str, words: Sequence[str]) -> dict[str, float]:
+    """By member that a command adds to what has no order of its own, its score; 0 without any."""
+    if did in ADD_FIELDS:
+        return dict.fromkeys(words[::2], 0)
+    if did == "SADD":
+        return dict.fromkeys(words, 0)
+    if did == "ZINCRBY":
+        return {words[1]: float(words[0])}
+    first = next((place for place, word in enumerate(words) if word.upper() not in _ZADD_OPTIONS), 0)
+    return {member: float(score) for score, member in zip(words[first::2], words[first + 1 :: 2], strict=True)}

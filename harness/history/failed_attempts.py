@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from fencepost.quorum import quorum
 from harness.history.fault_windows import merged
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded

@@ -10,7 +10,7 @@ import numpy as np
 
 from fencepost.quorum import quorum
 from harness.history.fault_windows import FOREVER_NS, between, merged
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 from harness.history.lock_keys import lock_keys
 
 if TYPE_CHECKING:

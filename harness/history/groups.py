@@ -6,7 +6,7 @@ replaces a loop over the groups.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -233,3 +233,13 @@ def codes_in(names: pd.Index, column: pd.Series) -> Codes:
 def known(column: pd.Series) -> tuple[Bools, Ints]:
     """Which numbers of the column are not missing, and the values, with 0 for missing ones."""
     return ~column.isna().to_numpy(np.bool_), column.to_numpy(np.int64, na_value=0)
+
+
+def rows_of(frame: pd.DataFrame, *names: str) -> Iterator[tuple[Any, ...]]:
+    """These columns, row by row, as plain Python values."""
+    return zip(*(frame[name].tolist() for name in names), strict=True)
+
+
+def places_of(sections: pd.DataFrame) -> dict[tuple[Any, ...], int]:
+    """By client, life and the section's number: its place in `sections`. In the order of the places."""
+    return {section: row for row, section in enumerate(rows_of(sections, "client", "life", "section"))}

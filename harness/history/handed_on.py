@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import Owners, places_of, rows_of
+from harness.history.groups import places_of, rows_of
+from harness.history.key_owners import Owners
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded

@@ -12,7 +12,7 @@ event            the place of the event in `nodes.jsonl`; -1 for a key that was 
 of               the row that had set the key; -1 if the witness did not see that
 is_seen          whether the node was watched; if not, more may have happened in this time than this
 is_restarted     it was another run of the node's server afterwards, and the key cannot have expired in between
-port, digest, place, did   of the request that the node names (`fencepost.history.KeyEvent`, where `did` is
+port, digest, place, did, arguments   of the request that the node names (`fencepost.history.KeyEvent`, where `did` is
                  `command`); -1 or missing if it names none
 """
 
@@ -27,6 +27,9 @@ import pandas as pd
 
 from fencepost.history import KeyEvent
 from harness.history.fault_windows import FOREVER_NS
+
+ENDINGS: Final = ("overwritten", "deleted", "expired", "evicted", "lost")
+"""What ends that a key holds what was set."""
 
 
 @dataclass(slots=True)
@@ -49,6 +52,7 @@ class _ChangeRow:
     digest: int = -1
     place: int = -1
     did: str | None = None
+    arguments: list[str] | None = None
 
 
 _COLUMNS: Final = {column.name: column.type for column in fields(_ChangeRow)}
@@ -126,6 +130,7 @@ def _change(rows: list[_ChangeRow], node: _Node, event: KeyEvent, place: int) ->
     request: dict[str, Any] = {}
     if event.port is not None:
         request = {"port": event.port, "digest": event.digest, "place": event.place, "did": event.command}
+        request["arguments"] = event.arguments
     times = (since_ns, event.at_ns)
     rows.append(_ChangeRow(event.node, key, what, value, was, until_ns, *times, place, of, is_seen=True, **request))
 

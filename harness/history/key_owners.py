@@ -11,15 +11,16 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fencepost.history import FIELDS_APART, process_of
 from harness.history.calls import NO_CALL
+from harness.history.entries import ADD_FIELDS
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Ints
+from harness.history.groups import Ints, places_of, rows_of
 from harness.history.key_holdings import Watched
 from harness.history.key_setters import COUNTS, GRANTS, NO_SECTION, Setters, done_with, objects, with_setters
 from harness.history.ledger import Ledger
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 _IDENTIFIER: Final = re.compile(r"[0-9a-fA-F-]{8,}|[0-9A-Za-z+/=_-]{16,}")
 _SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
-_ADD_FIELDS: Final = ("HSET", "HSETNX", "HMSET", "HINCRBY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,14 +210,14 @@ def _waiting_rooms(run: RunTables, ledger: Ledger) -> set[str]:
     rows = ledger.rows
     if not run.is_exclusive:
         return set()
-    added = (rows["what"] == "changed") & rows["did"].isin(_ADD_FIELDS) & (rows["of"] >= 0) & rows["is_in_call"]
+    added = (rows["what"] == "changed") & rows["did"].isin(ADD_FIELDS) & (rows["of"] >= 0) & rows["is_in_call"]
     added &= (rows["f"] == "acquire") & (rows["outcome"] == "fail") & rows["client"].notna()
     own = rows[added.to_numpy(bool)]
     before = rows["client"].iloc[own["of"].to_numpy(np.int64)]
     is_others = before.notna().to_numpy(bool) & (before.to_numpy(object) != own["client"].to_numpy(object))
     if not is_others.any():
         return set()
-    return {str(key) for key in rows["key"][rows["did"].isin(_ADD_FIELDS).to_numpy(bool)].unique()}
+    return {str(key) for key in rows["key"][rows["did"].isin(ADD_FIELDS).to_numpy(bool)].unique()}
 
 
 def _kept_besides(run: RunTables, ledger: Ledger, sections: Mapping[str, Sequence[int]]) -> set[str]:
@@ -333,13 +333,3 @@ def left_ns(run: RunTables) -> Ints:
     gone = {(end.client, end.life): end.at_ns for end in run.ends}
     sections = places_of(run.sections)
     return np.array([done.get(section, gone.get(section[:2], FOREVER_NS)) for section in sections], np.int64)
-
-
-def rows_of(frame: pd.DataFrame, *names: str) -> Iterator[tuple[Any, ...]]:
-    """These columns, row by row, as plain Python values."""
-    return zip(*(frame[name].tolist() for name in names), strict=True)
-
-
-def places_of(sections: pd.DataFrame) -> dict[tuple[Any, ...], int]:
-    """By client, life and the section's number: its place in `sections`. In the order of the places."""
-    return {section: row for row, section in enumerate(rows_of(sections, "client", "life", "section"))}

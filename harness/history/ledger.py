@@ -32,16 +32,17 @@ import pyarrow as pa
 
 from harness.history.calls import NO_CALL, Calls
 from harness.history.change_causes import NONE, ChangeRequests, WireRecord, find_causes
+from harness.history.entries import Entry, all_entries, keys_with_entries
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 from harness.history.handed_over import handed_over
-from harness.history.key_changes import derive_changes
+from harness.history.key_changes import ENDINGS, derive_changes
 from harness.history.link_activity import Links
 from harness.history.needed_requests import needed_requests
 from harness.history.node_requests import NodeRequests
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Sequence
 
     from fencepost.history import KeyEvent
     from harness.history.run_tables import RunTables
@@ -65,9 +66,6 @@ _OPTIONAL: Final = (
 )
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 
-
-ENDINGS: Final = ("overwritten", "deleted", "expired", "evicted", "lost")
-"""What ends that a key holds what was set."""
 
 Change = Mapping[str, Any]
 """A row of the ledger, and its place as `row`."""
@@ -101,6 +99,19 @@ class Ledger:
         return Links(self.wire)
 
     @cached_property
+    def entries(self) -> Sequence[Entry]:
+        """What lists, sets, sorted sets and hashes held, key by key: what ended, in order, then what stayed."""
+        own = self.rows[self.rows["key"].isin(keys_with_entries(self.rows)).to_numpy(bool)]
+        return all_entries(own, self.arguments(own))
+
+    def arguments(self, rows: pd.DataFrame) -> list[list[str] | None]:
+        """By change, the arguments of the command that made it; None if they are not on record."""
+        is_own = (rows["did"] == rows["command"]).to_numpy(bool) & (rows["request"] >= 0).to_numpy(bool)
+        request = pa.array(rows["request"].to_numpy(np.int64), mask=~is_own)
+        asked = self.wire.requests["arguments"].take(request).to_pylist()
+        return [own or by_script for own, by_script in zip(asked, rows["arguments"].tolist(), strict=True)]
+
+    @cached_property
     def marks(self) -> frozenset[str]:
         """The values, other than counts, that releases of several clients set: they mark a key as free, so no client
         owns it."""
@@ -124,7 +135,7 @@ class Ledger:
     def table(self) -> pd.DataFrame:
         """The rows for pandas: what is not known is missing."""
         numbers = {name: pd.Int64Dtype() for name in _OPTIONAL}
-        rows = self.rows.drop(columns=["port", "digest", "place", "call"]).astype(numbers)
+        rows = self.rows.drop(columns=["port", "digest", "place", "call", "arguments"]).astype(numbers)
         until_ns = rows["had_until_ns"].astype(pd.Int64Dtype())
         rows = rows.assign(had_until_ns=until_ns.mask(until_ns >= FOREVER_NS))
         return rows.assign(**{name: rows[name].mask(rows[name] < 0) for name in _OPTIONAL})

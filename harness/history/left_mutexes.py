@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow.compute as pc
 
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 from harness.history.lock_keys import lock_keys
 
 if TYPE_CHECKING:

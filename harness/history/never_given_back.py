@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import places_of, rows_of
+from harness.history.groups import places_of, rows_of
 
 if TYPE_CHECKING:
     from harness.history.ledger import Change, Ledger

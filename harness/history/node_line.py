@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 
 CLOCK_SLACK_NS: Final = 20_000_000
 """A node that expires a key this long before its time did not do what the lock asked: its clock ran fast or stepped.

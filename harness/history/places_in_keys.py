@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pandas as pd
 
 from fencepost.quorum import quorum
+from harness.history.entries import ADD, REMOVE
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import places_of, rows_of
-from harness.history.ledger import ENDINGS, Ledger
-from harness.history.members import ADD, REMOVE
+from harness.history.groups import places_of, rows_of
+from harness.history.key_changes import ENDINGS
+from harness.history.ledger import Ledger
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded

@@ -8,7 +8,7 @@ from typing import Any, Final
 from fencepost.history import process_of
 from fencepost.quorum import quorum
 from harness.history.fault_windows import longest_windows
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 from harness.history.node_requests import NodeRequests, Request
 from harness.history.recorded import Recorded
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 from harness.history.ledger import Ledger
 from harness.history.link_activity import BLOCKS, Activity
 

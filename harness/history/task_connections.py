@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from harness.history.key_owners import rows_of
+from harness.history.groups import rows_of
 from harness.history.lock_keys import lock_keys
 
 if TYPE_CHECKING:

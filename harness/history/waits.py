@@ -15,8 +15,7 @@ import pandas as pd
 
 from fencepost.history import ClientEnd
 from harness.history.fault_windows import FOREVER_NS, longest_windows
-from harness.history.groups import Groups, codes_of, placed
-from harness.history.key_owners import rows_of
+from harness.history.groups import Groups, codes_of, placed, rows_of
 from harness.history.link_activity import Links
 
 if TYPE_CHECKING:

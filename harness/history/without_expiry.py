@@ -17,7 +17,8 @@ import numpy as np
 
 from fencepost.quorum import quorum
 from harness.history.fault_windows import hits_link, longest_windows
-from harness.history.key_owners import Owners, rows_of
+from harness.history.groups import rows_of
+from harness.history.key_owners import Owners
 
 if TYPE_CHECKING:
     from harness.history.ledger import Ledger

@@ -15,8 +15,7 @@ import pandas as pd
 from fencepost.errors import UsageError
 from fencepost.files import kind_of
 from fencepost.history import HARNESS, FaultEvent, process_of, task_names
-from harness.history.groups import Bools, Groups, codes_of, placed
-from harness.history.key_owners import rows_of
+from harness.history.groups import Bools, Groups, codes_of, placed, rows_of
 from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
 from harness.store.run_folder import RunFolder, client_logs

@@ -194,8 +194,8 @@ def test_what_was_emptied_comes_in_its_place_among_the_causes() -> None:
     causes.line(AT % (b"5", b'"SET" "k1" "a"'))
     causes.line(AT % (b"6", b'"flushall" "ASYNC"'))
     assert list(causes.found) == [
-        Cause(5, digest_of(["SET", "k1", "a"]), "SET", 0),
-        Flush(None, Cause(6, digest_of(["FLUSHALL", "ASYNC"]), "FLUSHALL", 0)),
+        Cause(5, digest_of(["SET", "k1", "a"]), "SET", 0, ("k1", "a")),
+        Flush(None, Cause(6, digest_of(["FLUSHALL", "ASYNC"]), "FLUSHALL", 0, ("ASYNC",))),
     ]
 
 

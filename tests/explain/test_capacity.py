@@ -161,12 +161,12 @@ class _Stock(History):
         self.watch("n1")
 
     def does(self, client: str, at: float, words: str, *changes: str) -> _Stock:
-        """`changes`: `set tokens RPUSH` each."""
+        """`changes`: `set RPUSH tokens x` each."""
         self.request(client, "n1", words, at, at + 0.2, reply="1", did=False)
-        for what, key, command in (change.split() for change in changes):
-            self.seen("n1", what, at + 0.2, since=at, key=key)
+        for what, _, did in (change.partition(" ") for change in changes):
+            self.seen("n1", what, at + 0.2, since=at, key=did.split()[1])
             self.by(self.key_events[-1], len(self.requests) - 1)
-            self.key_events[-1].command = command
+            self.called(did)
         return self
 
     def told_last(self) -> Told:
@@ -181,17 +181,17 @@ class _Stock(History):
 def test_an_acquire_that_fills_what_was_merely_empty(deadline: float, cause: str | None, golden: Golden) -> None:
     """c1 fills the list and takes a token, c2 takes the other one; c3 finds no list and fills it anew. It may if the
     leases of c1 and c2 are over."""
-    stock = _Stock().does("c1", 9, "EVAL take 1 tokens c1", "set tokens RPUSH", "changed tokens RPUSH")
-    stock.does("c1", 9.4, "EVAL take 1 tokens c1", "changed tokens LPOP")
-    stock.does("c2", 14, "EVAL take 1 tokens c2", "changed tokens LPOP", "deleted tokens LPOP")
-    fills = ("set tokens RPUSH", "changed tokens RPUSH", "changed tokens LPOP")
+    stock = _Stock().does("c1", 9, "EVAL take 1 tokens c1", "set RPUSH tokens 1", "changed RPUSH tokens 2")
+    stock.does("c1", 9.4, "EVAL take 1 tokens c1", "changed LPOP tokens")
+    stock.does("c2", 14, "EVAL take 1 tokens c2", "changed LPOP tokens", "deleted LPOP tokens")
+    fills = ("set RPUSH tokens 1", "changed RPUSH tokens 2", "changed LPOP tokens")
     stock.does("c3", 39, "EVAL take 1 tokens c3", *fills)
-    stock.does("c4", 49, "EVAL take 1 tokens c4", "changed tokens LPOP", "deleted tokens LPOP")
-    stock.does("c5", 54, "LPOP tokens", "changed tokens LPOP")
+    stock.does("c4", 49, "EVAL take 1 tokens c4", "changed LPOP tokens", "deleted LPOP tokens")
+    stock.does("c5", 54, "LPOP tokens", "changed LPOP tokens")
     stock.section("c1", 10, 100, asked=8, deadline=deadline).section("c2", 15, 100, asked=13, deadline=deadline)
     for client, at in (("c3", 40), ("c4", 50), ("c5", 55)):
         stock.section(client, at, 90, asked=at - 2, deadline=190)
-    stock.does("c3", 90.2, "EVAL give 1 tokens c3", "set tokens RPUSH")
+    stock.does("c3", 90.2, "EVAL give 1 tokens c3", "set RPUSH tokens 1")
     told = stock.told_last()
     assert told.cause == cause
     if cause:
@@ -204,14 +204,14 @@ def test_a_release_that_gives_back_for_a_call_that_had_ended(twice: bool, golden
     back what it took."""
     stock = _Stock()
     for client, at in (("c1", 9), ("c2", 14)):
-        stock.does(client, at, f"EVAL take 2 free queue {client}", f"{'set' if at == 9 else 'changed'} free DECR")
-    stock.does("c4", 21, "EVAL take 2 free queue waiter-of-c4", "set queue RPUSH")
-    given = ("changed queue LPOP", "deleted queue LPOP", *["changed free INCR"] * twice)
-    stock.does("c1", 30.2, "EVAL give 2 free queue c1", "changed free INCR", *given)
+        stock.does(client, at, f"EVAL take 2 free queue {client}", f"{'set' if at == 9 else 'changed'} DECR free")
+    stock.does("c4", 21, "EVAL take 2 free queue waiter-of-c4", "set RPUSH queue c4-0123")
+    given = ("changed LPOP queue", "deleted LPOP queue", *["changed INCR free"] * twice)
+    stock.does("c1", 30.2, "EVAL give 2 free queue c1", "changed INCR free", *given)
     for client, at in (("c3", 34), ("c5", 36)):
-        stock.does(client, at, f"EVAL take 2 free queue {client}", "changed free DECR")
-    stock.does("c3", 40.2, "EVAL give 2 free queue c3", "changed free INCR")
-    stock.does("c6", 49, "EVAL take 2 free queue c6", "changed free DECR")
+        stock.does(client, at, f"EVAL take 2 free queue {client}", "changed DECR free")
+    stock.does("c3", 40.2, "EVAL give 2 free queue c3", "changed INCR free")
+    stock.does("c6", 49, "EVAL take 2 free queue c6", "changed DECR free")
     stock.op("c4", "acquire", "info", 1, 20, 25)
     for client, start, end in (("c1", 10, 30), ("c2", 15, 90), ("c3", 35, 40), ("c5", 37, 90), ("c6", 50, 90)):
         stock.section(client, start, end, asked=start - 2, deadline=190)

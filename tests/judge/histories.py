@@ -175,6 +175,13 @@ class History:
         event.port, event.place, event.command = asked["connection"], len(before), asked["command"]
         event.digest = digest_of([asked["command"], *asked["arguments"]])
 
+    def called(self, words: str) -> History:
+        """What the script of the newest event's request had called."""
+        event = self.key_events[-1]
+        event.command, *arguments = words.split(" ")
+        event.arguments = arguments or None
+        return self
+
     def fault(
         self, name: str, began: float, healed: float | None, *, holds: bool = True, gone: bool = True, **hit: Any
     ):

@@ -37,7 +37,9 @@ def waiting(
         history.request("c1", "n1", f"LPUSH queue entry-of-c1-{number}", at + 10, at + 11)
         history.seen("n1", "set", at + 11, since=at + 9, key="queue")
         history.request(by, "n1", f"LREM queue 0 {named.format(number)}", at + 100, at + 101, reply="1")
+        history.seen("n1", "changed", at + 101, since=at + 99, key="queue")
         history.seen("n1", "deleted", at + 101, since=at + 99, key="queue")
+        history.by(history.key_events[-1], len(history.requests) - 1)
         if again:
             history.request("c1", "n1", f"LPUSH queue entry-of-c1-{number}", at + 200, at + 201)
             history.seen("n1", "set", at + 201, since=at + 199, key="queue")
@@ -123,7 +125,8 @@ def expired(
 
     def change(at: float, client: str, script: str, words: str, event: Any) -> None:
         history.request(client, "n1", f"EVAL {script} 2 k1 queue {words}", at, at + 1, reply="0")
-        history.seen("n1", event, at + 1, since=at - 1, key="queue").key_events[-1].command = script
+        did = f"{script} queue" if script in ("LPOP", "PEXPIRE") else f"{script} queue {words}"
+        history.seen("n1", event, at + 1, since=at - 1, key="queue").called(did)
 
     for number in range(1, times + 1):
         at = 10_000 * number
@@ -132,7 +135,7 @@ def expired(
         change(at + 10, "c1", "RPUSH", words.format(number), "set")
         if elsewhere:
             history.request("c1", "n2", f"EVAL RPUSH 2 k1 queue {words.format(number)}", at + 12, at + 13, reply="0")
-            history.seen("n2", "set", at + 13, since=at + 11, key="queue").key_events[-1].command = "RPUSH"
+            history.seen("n2", "set", at + 13, since=at + 11, key="queue").called(f"RPUSH queue {words.format(number)}")
         for client, script in before:
             change(at + 30, client, script, f"entry-of-c1-{number}", "changed")
         history.seen("n1", what, at + 100, since=at + 99, key="queue")

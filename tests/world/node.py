@@ -53,7 +53,7 @@ class Store(FakeNode):
         self.ends_ms: dict[str, int] = {}
         self._versions: dict[str, int] = {}
         self._scripts: dict[str, str] = {}
-        self._changes: list[tuple[str, str, str]] = []
+        self._changes: list[tuple[str, str, Sequence[str]]] = []
         self._waiting: list[tuple[str, Asker, list[str], int, int]] = []
         self.listeners: list[Asker] = []
         self.connections: list[Ended] = []
@@ -155,7 +155,7 @@ class Store(FakeNode):
             )
         for key in [key for key in arguments[:1] if self._is_over(key)]:
             self._expire(key)
-        self._name = name
+        self._did = (name, *arguments)
         return _COMMANDS[name](self, *arguments)
 
     def evaluate(self, script: str, number: str, *more: str) -> Any:
@@ -232,19 +232,19 @@ class Store(FakeNode):
     # What the witness sees.
 
     def _changed(self, key: str, event: str) -> None:
-        self._changes.append((key, event, self._name))
+        self._changes.append((key, event, self._did))
 
     def _tell(self, port: int, words: Sequence[str], place: int) -> None:
         """The events of one request: what only prolongs a key that it has changed is one with that change."""
         changes, self._changes = self._changes, []
         told: dict[str, str] = {}
         said = said_words(words)
-        for key, event, command in changes:
+        for key, event, did in changes:
             if not (event == "prolonged" and key in told):
-                self._tell_one(event, key, (port, digest_of(said), place, command))
+                self._tell_one(event, key, (port, digest_of(said), place, did))
                 told[key] = event
 
-    def _tell_one(self, event: Any, key: str, cause: tuple[int, int, int, str] | None = None) -> None:
+    def _tell_one(self, event: Any, key: str, cause: tuple[int, int, int, Sequence[str]] | None = None) -> None:
         version = self._versions[key] = self._versions.get(key, 0) + 1
         if not self._is_watched:
             return
@@ -252,7 +252,7 @@ class Store(FakeNode):
         self._told_ns = max(self._told_ns, clock.now_ns + clock.rng.randrange(50_000, 3_500_000))
         told = KeyEvent(self.name, self._told_ns, event, key, since_ns=self._proven_ns)
         if cause is not None:
-            told.port, told.digest, told.place, told.command = cause
+            told.port, told.digest, told.place, (told.command, *told.arguments) = cause
         self.events.append(told)
         told.is_hash = isinstance(self.keys.get(key), dict) and event == "set"
         if event in ("set", "prolonged", "changed"):
