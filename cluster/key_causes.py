@@ -35,11 +35,8 @@ _GIVES_UP: Final = {
 _GIVES_UP_LATE_S: Final = 0.2
 """A server looks ten times a second for clients that have waited long enough, and later if it is busy."""
 _TAKES: Final = frozenset([b"lpop", b"rpop", b"zpopmin", b"zpopmax"])
+_MOVES: Final = frozenset([b"BLMOVE", b"BRPOPLPUSH"])
 _HASHED: Final = frozenset([b"EVAL", b"EVAL_RO"])
-
-
-_VALUE_AT: Final = {"SET": 1, "SETNX": 1, "GETSET": 1, "SETEX": 2, "PSETEX": 2}
-"""By command: which of its arguments is the value that it sets."""
 
 
 class Cause(NamedTuple):
@@ -54,12 +51,6 @@ class Cause(NamedTuple):
     place: int
     arguments: tuple[str, ...] = ()
     is_script: bool = False
-
-    @property
-    def value(self) -> str | None:
-        """What the command set the key to, whatever it held; None if it does not say that."""
-        place = _VALUE_AT.get(self.command)
-        return None if place is None else self.arguments[place]
 
     def is_same(self, other: Cause) -> bool:
         """Whether it is the same request; a script may have called another command in it."""
@@ -90,6 +81,11 @@ class _Waiting(NamedTuple):
     keys: frozenset[bytes]
     caller: _Caller
     until_s: float
+
+    def may_have(self, event: bytes, key: bytes) -> bool:
+        """Whether the command leads to this notification: it takes, and if it moves what it takes, it adds, too."""
+        command = _words(self.caller.line)[0].upper()
+        return key in self.keys and (event in _TAKES or event == b"del" or command in _MOVES)
 
 
 class KeyCauses:
@@ -150,7 +146,7 @@ class KeyCauses:
                 served = self._served(key, now_s if takes else now_s - _GIVES_UP_LATE_S, port if takes else None)
             if event in WITHOUT_REQUEST:
                 self.found.append(None)
-            elif served is not None and key in self._waiting[served].keys:
+            elif served is not None and self._waiting[served].may_have(event, key):
                 waiting = self._waiting[served].caller
                 self.found.append(_cause(waiting, _words(waiting.line)))
             elif key in words:

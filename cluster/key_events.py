@@ -407,8 +407,6 @@ class KeyEventStream:
             if event.event == "set" and event.is_hash and known is not None and event.value in (known, None):
                 event.event = "prolonged"  # the count of its owner changed; and unread, the fields were still there
             elif event.event == "set" or (event.value is not None and key in self._known):
-                if event.value is None and unread.cause is not None and event is unread.event:
-                    event.value = unread.cause.value
                 self._known[key] = event.value
 
     def _stop_watching(self) -> None:

@@ -18,7 +18,7 @@ from harness.explain.meeting import UNRECORDED
 from harness.explain.node_replies import replies
 from harness.explain.nodes import parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, undecided
-from harness.explain.permits import below_zero, earlier_score, gave, given_unasked
+from harness.explain.permits import below_zero, earlier_score, gave, given_unasked, place_expired
 from harness.explain.requests import client_of, how_sent
 from harness.explain.taken_entry import entry_taken
 from harness.explain.words import at
@@ -172,7 +172,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
             pair = (others[0], entered)
         if pair is None:
             if taken := entry_taken(run, evidence.wire, others, entered):
-                return Told(f"{head} {taken}", cause="entry taken")
+                return Told(f"{head} {taken.text}", cause=taken.cause)
             votes = _votes(evidence, [*others, entered], run)
             text = head if votes.endswith(NOT_RECORDED) else f"{head} {votes}"
             if (low := below_zero(run, entered)) is not None:
@@ -180,6 +180,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
                 return Told(f"{text} Before that, {why}: {how_sent(run, low)}.", cause="below zero")
             if (ranked := earlier_score(evidence, [*others, entered])) is not None:
                 return Told(f"{text} {ranked}", cause="ranked by clients")
+            if (expired := place_expired(run, entered)) is not None:
+                return Told(f"{text} Before that, {expired}", cause="expired")
             if (given := given_unasked(run, entered)) is None:
                 return Told(f"{head} {votes}")
             why, cause = gave(run, given)

@@ -48,13 +48,16 @@ def _cause(run: Recorded, evidence: Evidence, found: Sequence[NodePart], earlier
         return "failover"
     if task_release(run, earlier, later):
         return "another task's release"
+    taken = entry_taken(run, evidence.wire, [earlier], later)
+    if taken is not None and not run.is_exclusive:
+        return taken.cause
     cause = cause_of(found, are_too_few=bool(too_few(run, found, earlier, later)))
     expired = (part.first for part in found if part.loss is not None and part.loss.how == "expired")
     if cause == "expired":
         of_renewals = {side and renewals_ended(run, side, later.start_ns)[1] for side in expired}
         cause = (of_renewals.pop() or cause) if len(of_renewals) == 1 else cause
-    if cause == "unknown" and entry_taken(run, evidence.wire, [earlier], later):
-        return "entry taken"
+    if cause == "unknown" and taken is not None:
+        return taken.cause
     if cause == "unknown" and evidence.wire is not None and late_release(run, evidence.wire, earlier, later):
         return "late release"
     return cause

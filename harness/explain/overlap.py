@@ -52,9 +52,10 @@ def by_lock(run: Recorded, evidence: Evidence, parts: Sequence[NodePart], earlie
         return told
     granted_to_few = too_few(run, parts, earlier, later)
     told = losses(run, parts)
-    if not granted_to_few and not told and evidence.wire is not None:
-        if taken := entry_taken(run, evidence.wire, [earlier], later):
-            return f"{taken} So {later.client} could enter."
+    is_shown = not granted_to_few and not told
+    if (is_shown or not run.is_exclusive) and (taken := entry_taken(run, evidence.wire, [earlier], later)) is not None:
+        return f"{taken.text} So {later.client} could enter."
+    if is_shown and evidence.wire is not None:
         answered = let_in(run, evidence.wire, earlier, later)
         if answered:
             return answered

@@ -21,10 +21,12 @@ from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.requests import client_of, how_sent
 from harness.explain.wire_requests import WireRequest
+from harness.explain.words import at
 from harness.history.groups import places_of, rows_of
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Change
 from harness.history.never_given_back import opposites
+from harness.history.places_in_keys import places_in_keys
 from harness.history.recorded import Recorded
 
 
@@ -45,6 +47,35 @@ def below_zero(run: Recorded, entered: Side) -> Change | None:
         if change["f"] == "release" and str(change["value"]).startswith("-") and str(change["value"])[1:].isdecimal():
             low[place] = change
     return max(filter(None, low.values()), key=lambda change: int(change["at_ns"]), default=None)
+
+
+def place_expired(run: Recorded, entered: Side) -> str | None:
+    """`k1:count had expired at +718.7 ms, with the place of c1, which had a lease until +1,370.6 ms.` The last one
+    before the section, of a key that the section's acquire changed, if that client was still inside, or its release
+    had taken a place of the new key; None without any."""
+    ledger = run.ledger
+    if ledger is None:
+        return None
+    rows = ledger.rows
+    own = (rows["task"] == entered.client) & (rows["section"] == entered.section) & (rows["f"] == "acquire")
+    keys = {str(key) for key in rows["key"][(own & (rows["life"] == entered.life)).to_numpy(bool)].unique()}
+    sections = list(rows_of(run.sections, "client", "deadline_min_ns", "end_ns"))
+    found = [
+        (place, client, deadline_ns)
+        for place in places_in_keys(run, ledger)
+        for client, deadline_ns, end_ns in [sections[place.section]]
+        if place.key in keys and place.until_ns < min(deadline_ns, entered.start_ns)
+        if place.left_ns <= entered.start_ns or entered.start_ns < end_ns
+    ]
+    if not found:
+        return None
+    place, client, deadline_ns = max(found, key=lambda one: one[0].until_ns)
+    who = printable(client)
+    gave = f"; its release took another one from the key that was there at {at(run, place.left_ns)}"
+    return (
+        f"{printable(place.key)} had expired at {at(run, place.until_ns)}, with the place of {who}, which had a lease "
+        f"until {at(run, deadline_ns)}{gave if place.left_ns <= entered.start_ns else ''}."
+    )
 
 
 def given_unasked(run: Recorded, entered: Side) -> Change | None:

@@ -6,25 +6,34 @@ A client keeps its entry while it is inside only in a key from which releases ta
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencepost.history import process_of
 from fencepost.text import printable
+from harness.explain.causes import Cause
 from harness.explain.examples import Side
 from harness.explain.requests import client_of, how_sent, may_be_of
 from harness.explain.wire_requests import WireRequests
 from harness.history.groups import rows_of
 from harness.history.ledger import Change, Ledger
+from harness.history.members import takes_the_key
 from harness.history.recorded import Recorded
 
 
-def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side], entered: Side) -> str:
+class Taken(NamedTuple):
     """`c5 was inside when c1, which gave up, took its entry out of queue: in its acquire it sent EVAL to n1 at +9.0 ms;
-    the node answered 0 (LPOP).`; empty if no such request is known. Only keys count that the client which `entered`
-    changed as it acquired."""
+    the node answered 0 (LPOP).`"""
+
+    text: str
+    cause: Cause
+
+
+def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side], entered: Side) -> Taken | None:
+    """The last request that took out the entry of a client that was inside, or deleted the key with it; None if no such
+    request is known. Only keys count that the client which `entered` changed as it acquired."""
     ledger = run.ledger
     if ledger is None or wire is None:
-        return ""
+        return None
     granted = {side: _granted_ns(wire, side) for side in inside}
     found = [
         (change, side)
@@ -32,13 +41,14 @@ def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side]
         if granted[side] <= change["to_node_ns"] and _is_anothers(change, side, entered)
     ]
     if not found:
-        return ""
+        return None
     change, side = max(found, key=lambda one: int(one[0]["to_node_ns"]))
     gave_up = ", which gave up," if (change["f"], change["outcome"]) == ("acquire", "fail") else ""
-    return (
-        f"{side.client} was inside when {client_of(change)}{gave_up} took its entry out of "
-        f"{printable(str(change['key']))}: {how_sent(run, change)} ({printable(str(change['did']))})."
-    )
+    key, how = printable(str(change["key"])), f"{how_sent(run, change)} ({printable(str(change['did']))})"
+    who = f"{side.client} was inside when {client_of(change)}{gave_up}"
+    if takes_the_key(change):
+        return Taken(f"{who} deleted {key} with its entry in it: {how}.", "deleted")
+    return Taken(f"{who} took its entry out of {key}: {how}.", "entry taken")
 
 
 def _taken(ledger: Ledger, inside: Sequence[Side], entered: Side) -> Iterator[tuple[Change, Side]]:
@@ -48,11 +58,11 @@ def _taken(ledger: Ledger, inside: Sequence[Side], entered: Side) -> Iterator[tu
     is_its |= (rows["client"] == process_of(entered.client)) & (rows["from_client_ns"] >= entered.asked_from_ns)
     some = rows[(is_its & (rows["from_client_ns"] <= entered.start_ns)).to_numpy(bool)]
     places = set(rows_of(some, "node", "key"))
-    gone = [one for one in ledger.entries if one.how in ("named", "unnamed") and (one.node, one.key) in places]
+    gone = [one for one in ledger.entries if one.ended >= 0 and (one.node, one.key) in places]
     told = [(ledger.change(one.added), ledger.change(one.ended)) for one in gone]
     left = {(end["node"], end["key"]) for put, end in told if end["f"] == "release" and _of(put) == _of(end)}
     for put, change in told:
-        if (change["node"], change["key"]) in left:
+        if (change["node"], change["key"]) in left and change["what"] in ("changed", "prolonged", "deleted"):
             yield from ((change, side) for side in inside if _of(put) == (side.client, side.life, side.section))
 
 

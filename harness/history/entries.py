@@ -149,8 +149,8 @@ class _Held:
             return inside if did == "ZREMRANGEBYRANK" else [place for place in places if place not in inside]
         if did in _MOVE:
             return places[:1] if words[2:3] == ["LEFT"] else places[-1:]
-        if did not in POP:
-            raise ValueError("the command chooses by itself")
+        if did not in POP or not places:
+            raise ValueError("the command chooses by itself, or what it took is not known")
         number = int(words[1]) if len(words) == 2 and "B" not in did else 1  # what blocks takes one
         return places[:number] if POP[did] == 0 else places[-number:]
 

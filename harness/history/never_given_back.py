@@ -3,7 +3,8 @@
 What granted acquires do to such a key, and what releases do, are opposites: a pop and a push, INCR and DECR. A client
 gives back what it took last, or deletes the key. A SET begins anew: what was taken before may be back. Where a key has
 a time to live, or anything else changes it, as what purges the members of clients that are gone does, nothing is
-known.
+known, unless it holds tokens: members that clients put back by the name by which they took them. A token is lost when
+no key of the lock holds it any more.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import places_of, rows_of
 
 if TYPE_CHECKING:
+    from harness.history.entries import Entry
     from harness.history.ledger import Change, Ledger
     from harness.history.recorded import Recorded
 
@@ -28,6 +30,8 @@ _TAKES: Final = (
 )
 """What these leave adds up. What another command has set, a later client may replace."""
 _FILLS: Final = "SET"
+_TAKEN_TIMES: Final = 2
+"""How often clients take each token, at the least, on average."""
 _NEARLY_ALL: Final = 0.9
 """The witness may miss some."""
 
@@ -53,7 +57,11 @@ def _taken(run: Recorded, ledger: Ledger, own: pd.DataFrame) -> list[int]:
         return []
     take, give = pair
     has_expiry = (own["what"] == "expired").any() or (own["had_until_ns"] < FOREVER_NS).any()
-    if has_expiry or not set(own["did"].dropna()) <= {take, give, _FILLS}:
+    if has_expiry:
+        return []
+    if (lost := _lost_tokens(ledger, str(own["key"].iloc[0]), take)) is not None:
+        return lost
+    if not set(own["did"].dropna()) <= {take, give, _FILLS}:
         return []
     if str(own["key"].iloc[0]) not in run.ops["key"].unique() and not _counts_grants(ledger, in_calls, take):
         return []
@@ -69,6 +77,32 @@ def opposites(rows: pd.DataFrame) -> tuple[str, str] | None:
         return None
     take, give = (str(of_calls.mode().iloc[0]) for of_calls in did.values())
     return (take, give) if take != give and take in _TAKES else None
+
+
+def _lost_tokens(ledger: Ledger, key: str, take: str) -> list[int] | None:
+    """The changes that took tokens out of the key which no key of this lock on the node held later; not before the node
+    had lost anything, or a new token came. None if the key holds no tokens: two were called the same, or most of what
+    was taken never came back."""
+    rows, entries = ledger.rows, ledger.entries
+    meant = ledger.calls.meant_by(entry.key for entry in entries)
+    own = sorted((one for one in entries if meant[one.key] == meant.get(key)), key=lambda entry: entry.added)
+    did, gone = rows["did"].tolist(), np.flatnonzero(rows["what"].isin(_GONE).to_numpy(bool)).tolist()
+    begun = {str(rows["node"].iloc[row]): row for row in gone}
+    last: dict[tuple[str, str, str], Entry] = {}
+    held: dict[tuple[str, str], int] = {}
+    for entry in own:
+        name = entry.node, entry.key, entry.member
+        if entry.key == key and (before := last.get(name)) is None:
+            begun[entry.node] = max(begun.get(entry.node, -1), entry.added)
+        elif entry.key == key and before is not None and before.until_ns > rows["at_ns"].iloc[entry.added]:
+            return None
+        last[name] = entry
+        held[entry.node, entry.member] = entry.added
+    taken = [one for one in own if (one.key, one.how) == (key, "unnamed") and did[one.ended] == take]
+    if not taken or len(taken) < _TAKEN_TIMES * len({entry.member for entry in taken}):
+        return None
+    lost = (entry for entry in taken if held[entry.node, entry.member] < entry.ended)
+    return [entry.ended for entry in lost if entry.ended > begun[entry.node]]
 
 
 def _counts_grants(ledger: Ledger, in_calls: pd.DataFrame, take: str) -> bool:

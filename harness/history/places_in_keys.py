@@ -1,8 +1,8 @@
 """How long a key lived in which a lock that lets several clients in keeps their places: a counter, hash, set or list.
 
 Such a key is told by what requests do to it: acquires that are granted add to it and take nothing out, and releases
-take out. A section's place is gone when the key expires that its acquire had added to, unless its release had taken it
-out before that.
+take out. A request that takes out what it had added itself was refused, and does neither. A section's place is gone
+when the key expires that its acquire had added to, unless its release had taken it out before that.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ _TAKE: Final = (*REMOVE, "DECR", "DECRBY", "DEL", "UNLINK")
 
 class Place(NamedTuple):
     """`section`: the row in `sections`. `until_ns`: by then the key had expired on so many nodes that no majority still
-    held it; forever if it had not."""
+    held it; forever if it had not. `left_ns`: when its release took something out; forever if it did not."""
 
     section: int
     key: str
     until_ns: int
+    left_ns: int
 
 
 def places_in_keys(run: Recorded, ledger: Ledger) -> Iterator[Place]:
@@ -42,27 +43,36 @@ def places_in_keys(run: Recorded, ledger: Ledger) -> Iterator[Place]:
     node was wrong."""
     if run.is_exclusive:
         return
-    rows = ledger.rows
+    rows = _lasting(ledger.rows)
     did, granted = rows["did"].astype(str).str.upper(), rows["f"].isin(_GRANTS) & (rows["outcome"] == "ok")
     granted &= rows["is_in_call"] & rows["is_seen"]
     puts = rows[granted & did.isin(_PUT) & rows["what"].isin(["set", "changed"])]
     takes = rows[(rows["f"] == "release") & did.isin(_TAKE)]
     keys = _keys(puts, takes) - set(rows["key"][granted & did.isin(_TAKE)])
     places = places_of(run.sections)
-    ends = rows[rows["what"].isin(ENDINGS)]
+    ends = ledger.rows[ledger.rows["what"].isin(ENDINGS)]
     ended = {of: (what, at_ns) for of, what, at_ns in rows_of(ends, "of", "what", "at_ns")}
     taken = set(rows_of(takes, "of", "task", "life", "section"))
+    left = {tuple(of): at_ns for *of, at_ns in rows_of(takes, "key", "task", "life", "section", "at_ns")}
     of_section: defaultdict[tuple[int, str], dict[str, int]] = defaultdict(dict)
     for key, node, owner, *of in rows_of(puts, "key", "node", "owner", "task", "life", "section"):
         if str(key) in keys and (section := places.get(tuple(of))) is not None:
             what, at_ns = ended.get(owner, ("", FOREVER_NS))
             is_gone = what == "expired" and (owner, *of) not in taken
             of_section[section, str(key)][str(node)] = at_ns if is_gone else FOREVER_NS
-    asked = run.sections["asked_ns"].tolist()
+    asked, names = run.sections["asked_ns"].tolist(), list(places)
     for (section, key), on in of_section.items():
         until_ns = sorted(on.values())[len(on) - quorum(len(on))]
         if not any(run.wrong_clocks.touch(node, asked[section], until_ns) for node in on):
-            yield Place(section, key, until_ns)
+            yield Place(section, key, until_ns, left.get((key, *names[section]), FOREVER_NS))
+
+
+def _lasting(rows: pd.DataFrame) -> pd.DataFrame:
+    """The changes, without those of requests that undid themselves."""
+    did = rows["did"].astype(str).str.upper()
+    adds = did.isin(_PUT).astype(int) - did.isin(_TAKE).astype(int)
+    left = adds.groupby([rows["request"], rows["key"]], observed=True).transform("sum")
+    return rows[((rows["request"] < 0) | (adds == 0) | (left != 0)).to_numpy(bool)]
 
 
 def _keys(puts: pd.DataFrame, takes: pd.DataFrame) -> set[str]:

@@ -212,3 +212,15 @@ def test_a_server_ends_a_wait_a_little_late(line: bytes, port: int) -> None:
     causes.notified(b"lpop", b"queue")
     causes.line(line)
     assert [cause.port for cause in causes.found if isinstance(cause, Cause)] == [6, port]
+
+
+def test_what_is_pushed_after_a_client_was_served_is_the_pushers() -> None:
+    causes = KeyCauses()
+    causes.line(AT % (b"5", b'"BLPOP" "queue" "0"'))
+    for port in (6, 7):
+        causes.notified(b"rpush", b"queue")
+        causes.line(AT % (b"%d" % port, b'"RPUSH" "queue" "token"'))
+        if port == 6:
+            causes.notified(b"lpop", b"queue")
+            causes.notified(b"del", b"queue")
+    assert [cause.port for cause in causes.found if isinstance(cause, Cause)] == [6, 5, 5, 7]

@@ -221,6 +221,30 @@ def test_a_release_that_gives_back_for_a_call_that_had_ended(twice: bool, golden
         golden(told.sentence)
 
 
+@pytest.mark.parametrize(("leaves", "cause"), [(20, "expired"), (60, "expired"), (14.5, None)])
+def test_a_count_that_expired_with_the_place_of_a_client(leaves: float, cause: str | None, golden: Golden) -> None:
+    """The count expires at 19 with the place of c1, which leaves later and lowers the new one, or stays inside; or it
+    had left before."""
+    stock = _Stock().does("c1", 9, "EVAL take 1 free c1", "set INCR free")
+    if leaves < 19:
+        stock.does("c1", leaves + 0.2, "EVAL give 1 free c1", "changed DECR free")
+    stock.seen("n1", "expired", 19, key="free", since=18.9)
+    for client, at in (("c2", 24), ("c3", 26)):
+        stock.does(client, at, f"EVAL take 1 free {client}", f"{'set' if at == 24 else 'changed'} INCR free")
+    if 19 < leaves < 50:
+        stock.does("c1", leaves + 10.2, "EVAL give 1 free c1", "changed DECR free")
+    stock.does("c4", 49, "EVAL take 1 free c4", "changed INCR free")
+    for client, at in (("c2", 61), ("c3", 62), ("c4", 63)):
+        stock.does(client, at, f"EVAL give 1 free {client}", "changed DECR free")
+    stock.section("c1", 10, leaves, asked=8, deadline=190)
+    for client, start, end in (("c2", 25, 60.5), ("c3", 27, 61.5), ("c4", 50, 62.5)):
+        stock.section(client, start, end, asked=start - 2, deadline=190)
+    told = stock.told_last()
+    assert told.cause == cause
+    if cause:
+        golden(told.sentence)
+
+
 def test_the_page_shows_all_sections_and_the_nodes_of_the_two_that_matter(golden: Golden) -> None:
     three = story().let_in("c1", 10, 50, "OK OK nil", name="k1#1").let_in("c2", 11, 55, "OK OK OK", name="k1#2")
     three.killed("n2", 12, 20).let_in("c3", 30, 60, "nil OK OK", name="k1#1")

@@ -464,11 +464,12 @@ def counted(
     expired: float = 120,
     did: tuple[str, str] = ("INCR", "DECR"),
     undone: bool = False,
+    refused: bool = False,
     **config: Any,
 ) -> History:
     """c1, c2 and c3 raise a count of n1 at 10, 50 and 60, with leases of 90 ms; its key has a time to live from 10 on
     only, and expires. Of those the `released` ones leave at 100, and take their place out. `undone`: c3's acquire takes
-    out what it had added."""
+    out what it had added. `refused`: the first request of c3's acquire had done that itself."""
     more = {"nodes": 1, "clients": 3, "workload": "semaphore", "permits": 3} | config
     history = History(**more).watch("n1")
     for number, (client, at) in enumerate((("c1", 10), ("c2", 50), ("c3", 60))):
@@ -478,6 +479,11 @@ def counted(
         what = "changed" if number else "set"
         history.seen("n1", what, at + 0.4, f"{number + 1}", since=at - 0.2, ttl=110 if not number else None)
         history.key_events[-1].command = did[0]
+    if refused:
+        history.request("c3", "n1", "EVAL add 1 k1 4", 59, 59.2, did=False)
+        for event in (history.seen("n1", "changed", 59.4, value, since=58.8).key_events[-1] for value in "32"):
+            history.by(event, len(history.requests) - 1)
+            event.command = did[event.value == "2"]
     if undone:
         history.request("c3", "n1", "EVAL take 1 k1", 61, 61.2)
         history.seen("n1", "changed", 61.4, "2", since=60.8)
@@ -517,6 +523,7 @@ def test_a_count_that_expires_under_the_clients_that_it_counts(golden: Golden) -
         (counted("c1", "c2", did=("RPUSH", "LPOP")), set()),
         (counted("c1", "c2", clocks=True), set()),
         (counted("c1", "c2", undone=True), set()),
+        (counted("c1", "c2", refused=True), {"c3"}),
         (counted("c1", "c2", workload="fenced-counter", permits=1), set()),
     ],
     ids=[
@@ -529,6 +536,7 @@ def test_a_count_that_expires_under_the_clients_that_it_counts(golden: Golden) -
         "releases take nothing out that they added",
         "a wrong clock",
         "an acquire takes out, too",
+        "a request takes out what it had added itself",
         "a lock for one client",
     ],
 )

@@ -186,3 +186,44 @@ def test_a_release_that_deletes_the_key_gives_all_of_it_back() -> None:
 
     assert lost(made("DEL k1")) == 0
     assert lost(made("DECR k1")) == 2
+
+
+def pooled(*turns: str, fill: str = "1 2", more: Any = ()) -> History:
+    """Two tokens in a list. Each turn is a client that takes one at 100 ms, and so on every 100 ms, and puts it back by
+    its name; `c4!` never does. `more`: what is done at 900 ms."""
+    made = change(history(clients=6), "c1", f"RPUSH k1 {fill}", 1, event="set")
+    taken: list[str] = fill.split()
+    for number, turn in enumerate(turns):
+        at, client = 100.0 * (number + 1), turn.rstrip("!")
+        token = taken.pop(0)
+        made.op(client, "acquire", "info" if turn.endswith("!") else "ok", number + 1, at, at + 9, validity_ms=90.0)
+        change(made, client, "LPOP k1", at + 5)
+        if not turn.endswith("!"):
+            made.op(client, "release", "ok", number + 1, at + 20, at + 22)
+            change(made, client, f"RPUSH k1 {token}", at + 21)
+            taken.append(token)
+    for words in more:
+        change(made, "c5", words, 900)
+    return made
+
+
+EVERYONE = ("c1", "c2", "c3", "c1", "c2")
+
+
+def test_a_token_that_no_key_holds_any_more() -> None:
+    assert lost(pooled(*EVERYONE, "c4!", more=("LREM k1 1 none",))) == 1
+    assert lost(pooled(*EVERYONE, "c4!", more=("RPUSH another x",))) == 1
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (pooled(*EVERYONE, "c4", more=("LREM k1 1 none",)), "it came back"),
+        (pooled(*EVERYONE, "c4!", more=("RPUSH k1 2",)), "another client put it back"),
+        (pooled(*EVERYONE, "c4!", more=("HSET k1:taken 2 c4",)), "another key of the lock holds it"),
+        (pooled(*EVERYONE, "c4!", more=("LREM k1 1 none", "RPUSH k1 3")), "a new token came"),
+        (pooled("c1", "c4!", more=("LREM k1 1 none",)), "what was taken did not come back before"),
+    ],
+)
+def test_no_token_is_lost(made: History, why: str) -> None:
+    assert lost(made) == 0, why
