@@ -36,16 +36,16 @@ from harness.studies.findings.study import document_of as replays_of
 from harness.studies.findings.study import replayed
 from harness.survey.findings import FOLDER, read_findings
 from harness.survey.page import document_of as survey_of
+from harness.survey.session import REPLAYS, replayed_kinds
 from harness.survey.session import settle_all as settle_survey
 
 RESULTS: Final = ROOT / "results"
-REPLAYS: Final = "survey/replays"
 _LONG_NUMBER: Final = re.compile(rb"-?\d+\.\d{9,}(?:e-?\d+)?")
 
 
 def _survey(played: Played) -> StudyDocument:
     findings = read_findings(played.path / FOLDER)
-    return survey_of(findings, played, settle_survey(findings, played))
+    return survey_of(findings, played, settle_survey(findings, replayed_kinds(played.path), played))
 
 
 def _claims(played: Played) -> StudyDocument:
@@ -92,7 +92,7 @@ def drawn(record: Path) -> Mapping[str, bytes]:
 
 def texts(results: Path = RESULTS) -> Iterator[tuple[Path, str]]:
     """The text of each finding, with what the replays measured."""
-    record = results / REPLAYS
+    record = results / "survey" / REPLAYS
     campaign = read_campaign(record)
     found = replayed(campaign.grid, read_run_lines(record))
     for file in sorted((results / "survey" / FOLDER).glob("*.md")):
@@ -100,9 +100,9 @@ def texts(results: Path = RESULTS) -> Iterator[tuple[Path, str]]:
         yield file, with_block(file.read_text(), block(own, campaign))
 
 
-def differing(record: Path) -> Iterator[str]:
+def differing(record: Path, made: Mapping[str, bytes]) -> Iterator[str]:
     """The files of a record that are not as they are drawn now."""
-    for name, content in drawn(record).items():
+    for name, content in made.items():
         file = record / name
         if not file.exists() or not is_same(file.read_bytes(), content):
             yield name
@@ -121,14 +121,17 @@ def is_same(kept: bytes, made: bytes) -> bool:
 def main() -> int:
     if sys.argv[1:] == ["--check"]:
         found = [str(file.relative_to(ROOT)) for file, text in texts() if file.read_text() != text]
-        found += [f"{record.relative_to(ROOT)}/{name}" for record in records() for name in differing(record)]
+        found += [
+            f"{record.relative_to(ROOT)}/{name}" for record in records() for name in differing(record, drawn(record))
+        ]
         print("\n".join(found) or "every published page is as its record says")
         return 1 if found else 0
     for file, text in texts():
         write_whole(file, text)
     for record in records():
-        for name, content in drawn(record).items():
-            write_whole(record / name, content)
+        made = drawn(record)
+        for name in differing(record, made):
+            write_whole(record / name, made[name])
         print(record.relative_to(ROOT))
     return 0
 

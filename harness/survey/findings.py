@@ -45,8 +45,9 @@ _AWAITED: Final = "awaited"
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`subject`, `promise`: which ✗ it explains; several are joined by commas. `finding`: the kind that the verdict
-    must have, blamed on the lock. `run`: the file's name, or `awaited`."""
+    """`subject`, `promise`: which ✗ it explains; several are joined by commas, `exclusive of rslock` is about one
+    subject only, and `none` breaks no promise of the survey. `finding`: the kind that the verdict must have, blamed on
+    the lock. `run`: the file's name, or `awaited`."""
 
     subject: str
     promise: str
@@ -60,7 +61,13 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def promises(self) -> tuple[str, ...]:
-        return tuple(name.strip() for name in self.promise.split(","))
+        return tuple(name for name, _ in self._told)
+
+    @property
+    def _told(self) -> list[tuple[str, str]]:
+        """Each promise, and the one subject that it is about; empty: all of them."""
+        parts = (one.strip().partition(" of ") for one in self.promise.split(",") if one.strip() != "none")
+        return [(name, only) for name, _, only in parts]
 
     @property
     def is_awaited(self) -> bool:
@@ -69,7 +76,7 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def explains(self, subject: str, promise: str) -> bool:
         """Whether it says why this subject breaks this promise."""
-        return subject in self.subjects and promise in self.promises
+        return subject in self.subjects and any(name == promise and only in ("", subject) for name, only in self._told)
 
 
 class Finding(msgspec.Struct, frozen=True):

@@ -68,7 +68,7 @@ FAULTS: Final = (
     Fault("server hung", "one server is stopped for 3.5 TTLs or longer, and then goes on",
           _by("pause:targets=one-node,duration=7ttl"), outage="hung", is_quick=True),
     Fault("server killed, back empty", "one server is killed, and is back without its keys after four TTLs",
-          _by("crash:targets=one,restart-delay=4ttl,interval=5s"), outage="down"),
+          _by("crash:targets=one,restart-delay=4ttl,interval=5s"), outage="down", is_quick=True),
     Fault("server killed, back with its keys", "one server is killed, and is back at once with what it had on disk",
           _by("crash:targets=one,restart-delay=0,interval=2s") | {"persistence": "aof-always"}),
     Fault("client paused", "client processes are stopped for 1.2 to 2.5 TTLs, and then go on",

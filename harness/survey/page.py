@@ -36,7 +36,10 @@ from harness.survey.promises import PROMISES, surveyed_as
 from harness.survey.settle import MOST_RUNS, Row, Settled, asked, libraries_first
 
 
-def document_of(findings: Sequence[Finding], played: Played, rows: Sequence[Row]) -> StudyDocument:
+def document_of(
+    findings: Sequence[Finding], played: Played, rows: Sequence[Row], folder: str = FOLDER
+) -> StudyDocument:
+    """`folder`: that of the findings, seen from the page."""
     grid, sorted_rows = played.campaign.grid, libraries_first(rows)
     faults = wording.faults(grid)
     uses = "; ".join(f"{name} ({says})" for name, says in wording.uses())
@@ -62,7 +65,7 @@ def document_of(findings: Sequence[Finding], played: Played, rows: Sequence[Row]
                 [(promise.title, promise.says, promise.counts) for promise in PROMISES],
                 "said",
             ),
-            *_found(findings, played, sorted_rows),
+            *_found(findings, folder, played, sorted_rows),
             *_also(sorted_rows),
             Heading("What was done to them"),
             DataTable(
@@ -114,7 +117,7 @@ def _answer(row: Row, settled: Settled) -> TableField:
     return TableField(wording.sign(settled), wording.note(settled), settled.answer, to, why)
 
 
-def _found(findings: Sequence[Finding], played: Played, rows: Sequence[Row]) -> Iterator[Block]:
+def _found(findings: Sequence[Finding], folder: str, played: Played, rows: Sequence[Row]) -> Iterator[Block]:
     """What broke each promise. A finding that explains several ✗ is open at the first of them."""
     broken = [(row, settled) for row in rows for settled in row.settled if settled.answer == "broken"]
     if broken:
@@ -129,16 +132,20 @@ def _found(findings: Sequence[Finding], played: Played, rows: Sequence[Row]) -> 
         yield from _broken(played, row, settled)
         for each in findings:
             if each.about.explains(row.subject.name, settled.promise.name):
-                yield _told(each, is_open=each.name not in read)
+                yield _told(each, folder, is_open=each.name not in read)
                 read.add(each.name)
+    there = {row.subject.name for row in rows}
+    if others := [each for each in findings if each.name not in read and there & set(each.about.subjects)]:
+        yield Heading("Findings that explain no ✗ of these runs")
+        yield from (_told(each, folder, is_open=False) for each in others)
 
 
-def _told(finding: Finding, *, is_open: bool) -> Block:
-    blocks: list[Block] = [Prose(finding.body, FOLDER, finding.title, f"{finding.name}.md")]
+def _told(finding: Finding, folder: str, *, is_open: bool) -> Block:
+    blocks: list[Block] = [Prose(finding.body, folder, finding.title, f"{finding.name}.md")]
     if not finding.about.is_awaited:
-        run = Code(f"{FOLDER}/{finding.about.run}")
+        run = Code(f"{folder}/{finding.about.run}")
         unpacks, judges = Code("tar -xf"), Code("fencepost analyze")
-        text = ["The run that shows it best is ", run, ", beside this page. ", unpacks, " unpacks it, and ", judges]
+        text = ["The run that shows it best is ", run, ". ", unpacks, " unpacks it, and ", judges]
         blocks.append(Paragraph([*text, " judges it again."], "hint"))
     return Folded(finding.title, blocks, is_open)
 

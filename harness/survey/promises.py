@@ -79,11 +79,15 @@ class Promise:
         surveyed = surveyed_as(blamed.kind)
         if surveyed == "exclusive" and not _is_the_librarys(evidence):
             return False
-        if blamed.kind == LATE_GRANT.name and evidence.tells_deadline:
-            return False  # The lock itself says that the lease is over: it is too short, which is safe.
         if surveyed == "way in":
             return self.name == _WAYS_IN.get(evidence.fault.outage, "free")
-        return surveyed == self.name
+        return self.would_break(blamed.kind, evidence.tells_deadline)
+
+    def would_break(self, kind: str, tells_deadline: bool) -> bool:
+        """Whether a finding of this kind breaks it, whatever the fault was."""
+        if kind == LATE_GRANT.name and tells_deadline:
+            return False  # The lock itself says that the lease is over: it is too short, which is safe.
+        return surveyed_as(kind) == self.name
 
     def is_about(self, kind: str) -> bool:
         """Whether a finding of this kind may break it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from fencepost.errors import UsageError
 from harness.campaign.document import DataTable
-from harness.campaign.folder import Campaign
+from harness.campaign.folder import Campaign, read_campaign, read_run_lines
 from harness.campaign.study import Played, Study
 from harness.campaign.to_terminal import at_terminal
 from harness.survey import wording
@@ -24,26 +25,30 @@ from harness.survey.subjects import SUBJECTS, Subject
 
 REPORT: Final = Path("results/survey")
 """Where the page is kept, seen from the working directory; that of the quick form in a folder below."""
+REPLAYS: Final = "replays"
+"""The record of the replays of the findings, beside the page."""
 
 
 def survey_study(
     report: Path | None, *, subjects: Sequence[Subject], seeds: int, cluster: str | None, quick: bool
 ) -> Study[Sequence[Row]]:
-    """Its page also shows what an earlier call has played. A subject that this machine cannot play is left out. Exit
-    code 0: all runs are there, and the controls came out as they must; 1: a control did not; 2: runs are missing."""
+    """Its page also shows what an earlier call has played, and the findings beside it, or the published ones if there
+    are none. A subject that this machine cannot play is left out. Exit code 0: all runs are there, and the controls
+    came out as they must; 1: a control did not; 2: runs are missing."""
     place = report or (REPORT / "quick" if quick else REPORT)
     grid = survey_grid(subjects, seeds, cluster, quick=quick)
-    findings = read_findings(place / FOLDER)
+    known = place if (place / FOLDER).exists() else REPORT
+    findings, folder = read_findings(known / FOLDER), Path(os.path.relpath(known / FOLDER, place))
     return Study(
         grid=grid,
         place=place,
-        settle=partial(settle_all, findings),
-        document=partial(document_of, findings),
+        settle=partial(settle_all, findings, replayed_kinds(known)),
+        document=partial(document_of, findings, folder=folder.as_posix()),
         tell=tell,
         exit_code=exit_code,
         leaves_out=True,
         may_grow=True,
-        beside=(FOLDER, "quick"),
+        beside=(FOLDER, REPLAYS, "quick"),
         group_of=lambda cell: grid.at(cell)["subject"],
         check=_check_known,
     )
@@ -68,13 +73,26 @@ def _check_known(campaign: Campaign) -> None:
                 )
 
 
-def settle_all(findings: Sequence[Finding], played: Played) -> list[Row]:
+def replayed_kinds(place: Path) -> dict[str, set[str]]:
+    """For which kinds of finding each lock was blamed in the replays of the findings, whose record is kept beside the
+    survey's. Wrong clocks are in none of them."""
+    kinds: dict[str, set[str]] = {}
+    record = place / REPLAYS
+    if record.exists():
+        grid = read_campaign(record).grid
+        for line in read_run_lines(record):
+            if line.error is None and line.figures is not None:
+                kinds.setdefault(grid.at(line.cell)["lock"], set()).update(b.kind for b in line.figures.blamed)
+    return kinds
+
+
+def settle_all(findings: Sequence[Finding], replayed: Mapping[str, Collection[str]], played: Played) -> list[Row]:
     """Every subject that the folder's grid has."""
     grid = played.campaign.grid
     there = {cell.at["subject"] for _, cell in grid.cells.values()}
     cannot = {grid.at(cell)["subject"]: str(error) for cell, error in played.cannot.items()}
     rows = rows_of([subject for subject in SUBJECTS if subject.name in there], grid, played.lines, cannot)
-    return [beside(row, findings) for row in rows]
+    return [beside(row, findings, replayed.get(row.subject.lock, ())) for row in rows]
 
 
 def tell(rows: Sequence[Row], out: Console) -> None:

@@ -7,10 +7,11 @@ promise was not put to the test, counts for nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from fencepost.text import listed
 from harness.campaign import wording
 from harness.campaign.folder import RunLine
 from harness.campaign.grid import Grid
@@ -19,8 +20,7 @@ from harness.campaign.statistics import Rate, rate
 from harness.survey.findings import Finding
 from harness.survey.grid import FAULT_NAMED, Fault
 from harness.survey.promises import ENOUGH, PROMISES, Evidence, Promise, is_the_servers, surveyed_as
-from harness.survey.subjects import Library, Subject, library_of
-from workloads.registry import find_lock
+from harness.survey.subjects import Library, Subject, library_of, tells_deadline
 
 Answer = Literal["kept", "broken", "unknown", "inapplicable"]
 SIGNS: Final[Mapping[Answer, str]] = {"kept": "✓", "broken": "✗", "unknown": "?", "inapplicable": "—"}
@@ -109,10 +109,12 @@ def rows_of(
     return [_row(subject, grid, by_subject[subject.name], (cannot or {}).get(subject.name, "")) for subject in subjects]
 
 
-def beside(row: Row, findings: Sequence[Finding]) -> Row:
+def beside(row: Row, findings: Sequence[Finding], replayed: Collection[str] = ()) -> Row:
     """The row beside what was published. A promise that a finding shows broken is not kept, whether or not the survey's
-    own runs met that. What no finding explains is no accusation: the judge's word alone does not say where in the
-    library the mistake is."""
+    own runs met that; nor is one that a replay of a finding broke (`replayed`: for which kinds of finding the lock was
+    blamed there). What no finding explains is no accusation: the judge's word alone does not say where in the library
+    the mistake is."""
+    tells = tells_deadline(row.subject.lock)
 
     def settled(each: Settled) -> Settled:
         about = [f for f in findings if f.about.explains(row.subject.name, each.promise.name)]
@@ -120,6 +122,9 @@ def beside(row: Row, findings: Sequence[Finding]) -> Row:
         if each.answer == "kept" and titles:
             why = f"{each.why}, but a finding shows it broken: {'; '.join(titles)}"
             return replace(each, answer="unknown", why=why, brief="see its finding")
+        if each.answer == "kept" and (kinds := sorted(k for k in replayed if each.promise.would_break(k, tells))):
+            why = f"{each.why}, but a replay of a finding shows it broken: {listed(kinds)}"
+            return replace(each, answer="unknown", why=why, brief="a replay broke it")
         is_explained = any(f.about.finding in each.kinds or each.always_has(f.about.finding) for f in about)
         if each.answer == "broken" and not is_explained and row.subject.role == "library":
             brief = f"{each.rate.events} of {each.rate.trials}, unexplained"
@@ -166,8 +171,7 @@ def _evidence(grid: Grid, lines: Iterable[RunLine]) -> Iterator[Evidence]:
     for line in lines:
         if line.error is None and line.figures is not None and line.figures.stakes is not None:
             at = grid.at(line.cell)
-            manifest = find_lock(grid.cells[line.cell][1].options["lock"]).manifest
-            tells = manifest is not None and "deadline" in manifest.shows
+            tells = tells_deadline(grid.cells[line.cell][1].options["lock"])
             yield Evidence(line, FAULT_NAMED[at["fault"]], line.figures, line.figures.stakes, tells)
 
 

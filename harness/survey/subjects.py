@@ -209,6 +209,12 @@ def library_of(subject: Subject) -> Library:
     return Library(name, version.removeprefix("v"), manifest.language)
 
 
+def tells_deadline(lock: str) -> bool:
+    """Whether the lock of this name tells its user when a lease will be over."""
+    manifest = find_lock(lock).manifest
+    return manifest is not None and "deadline" in manifest.shows
+
+
 def chosen(only: Collection[str], *, quick: bool) -> tuple[Subject, ...]:
     """The subjects of these names, in the table's order; if none is named, all of them, or those of the quick form.
     Raises UsageError."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from cluster.lifetime import temporary_folder
+from harness.campaign.grid import Grid
 from harness.checkers.judge import judge_folder
 from harness.store.archive import unpack
 from harness.studies.findings.evidence import with_block
+from harness.studies.findings.study import RUNS, Replayed
+from harness.studies.findings.table import TIGHT
 from harness.survey.findings import Finding
+from harness.survey.promises import surveyed_as
 
 WHY_AWAITED: Final = "The run of this finding is awaited: the one that was archived has no record of the links."
 """The first line of such a text."""
@@ -54,3 +58,21 @@ def strange_figures(text: str, fields: Iterable[str]) -> list[str]:
     `fields`: texts that hold the data."""
     known = {number for field in fields for number in _FIGURE.findall(field)}
     return [number for number in _FIGURE.findall(_NOT_MEASURED.sub("", with_block(text, ""))) if number not in known]
+
+
+def unshown(finding: Finding, found: Sequence[Replayed], grid: Grid) -> list[tuple[str, str]]:
+    """The subjects and promises for which the replays with tight settings do not show, in each run, what breaks that
+    promise of that subject."""
+    pairs = [(name, promise) for name in finding.about.subjects for promise in finding.about.promises]
+    mine = [one for one in found if (one.finding, one.settings) == (finding.name, TIGHT)]
+    shown = {(one.lock, promise) for one in mine for promise in _broken_in_each(one, grid)}
+    return [pair for pair in pairs if finding.about.explains(*pair) and pair not in shown]
+
+
+def _broken_in_each(one: Replayed, grid: Grid) -> set[str]:
+    """The promises that every run of this replay breaks."""
+    nemesis = grid.cells[one.cell][1].options["nemesis"]
+    outage = "minority" if nemesis.startswith("crash:targets=one,") else "hung" if "one-node" in nemesis else "free"
+    runs = [{blamed.kind for blamed in line.figures.blamed} for line in one.lines if line.figures]
+    said = [{outage if (of := surveyed_as(kind)) == "way in" else of or "" for kind in kinds} for kinds in runs]
+    return set.intersection(*said) if len(said) >= RUNS else set()

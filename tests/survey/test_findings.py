@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fencepost.errors import UsageError
@@ -18,10 +20,11 @@ from harness.studies.findings.table import TIGHT
 from harness.survey import findings
 from harness.survey.findings import MOST_BYTES, About, Finding, pack_small, read_findings
 from harness.survey.promises import PROMISES
-from harness.survey.subjects import SUBJECTS
+from harness.survey.session import replayed_kinds
+from harness.survey.subjects import SUBJECTS, tells_deadline
 from tests.explain.test_terminal import folder_of, restarted
 from tests.harness.runs import ROOT
-from tests.survey.published import WHY_AWAITED, disagreements, strange_figures
+from tests.survey.published import WHY_AWAITED, disagreements, strange_figures, unshown
 from workloads.registry import find_lock
 
 KEPT = ROOT / "results" / "survey" / "findings"
@@ -55,7 +58,7 @@ def test_a_finding_that_is_published_is_what_its_run_shows(finding: Finding) -> 
     assert set(finding.about.subjects) <= {subject.name for subject in SUBJECTS}
     promises = [each for each in PROMISES if each.name in finding.about.promises]
     assert len(promises) == len(finding.about.promises)
-    assert any(promise.is_about(finding.about.finding) for promise in promises)
+    assert not promises or any(promise.is_about(finding.about.finding) for promise in promises)
     assert finding.about.is_awaited or (KEPT / finding.about.run).stat().st_size <= MOST_BYTES
     assert list(disagreements(finding, KEPT)) == []
 
@@ -66,6 +69,17 @@ def test_a_published_finding_shows_in_every_replay_of_each_lock_that_it_names(fi
     found = replayed(read_campaign(record).grid, read_run_lines(record))
     shown = {one.lock for one in found if one.finding == finding.name and one.settings == TIGHT and one.is_shown}
     assert set(finding.about.subjects) <= shown
+
+
+@pytest.mark.parametrize("finding", read_findings(KEPT), ids=lambda finding: finding.name)
+def test_each_promise_that_a_finding_calls_broken_is_broken_in_every_replay_of_its_subject(finding: Finding) -> None:
+    record = KEPT.parent / "replays"
+    grid = read_campaign(record).grid
+    found = replayed(grid, read_run_lines(record))
+    assert unshown(finding, found, grid) == []
+    about = msgspec.structs.replace(finding.about, promise="tokens")
+    claimed = [(name, "tokens") for name in about.subjects]
+    assert unshown(msgspec.structs.replace(finding, about=about), found, grid) == claimed
 
 
 @pytest.mark.parametrize("finding", read_findings(KEPT), ids=lambda finding: finding.name)
@@ -89,6 +103,39 @@ def test_a_finding_explains_each_promise_of_each_subject_that_it_names_and_no_ot
     assert all(about.explains(name, why) for name in ("redlock-py", "redlock-pypi") for why in ("minority", "hung"))
     assert not about.explains("redlock", "hung")
     assert not about.explains("redlock-py", "validity")
+    one = msgspec.structs.replace(about, promise="minority, hung of redlock-py")
+    assert one.promises == ("minority", "hung")
+    assert [one.explains(name, "hung") for name in one.subjects] == [True, False]
+    none = msgspec.structs.replace(about, promise="none")
+    assert (none.promises, none.explains("redlock-py", "none")) == ((), False)
+
+
+def test_the_survey_accuses_no_library_without_a_finding_and_says_why_it_does_not_know() -> None:
+    """Nor does it call a promise kept that a replay broke."""
+    subjects = json.loads((KEPT.parent / "survey.json").read_bytes())["subjects"]
+    told = [(one, answer) for one in subjects for answer in one["promises"] if not one.get("role")]
+    found = read_findings(KEPT)
+    assert sum(answer["answer"] == "broken" for _, answer in told) > 10
+    for one, answer in told:
+        if answer["answer"] == "broken":
+            assert any(each.about.explains(one["name"], answer["name"]) for each in found), (one["name"], answer)
+        if answer["answer"] in ("unknown", "inapplicable"):
+            assert answer["why"], (one["name"], answer["name"])
+    kinds = replayed_kinds(KEPT.parent)
+    kept = [
+        (one["lock"], promise)
+        for one, answer in told
+        for promise in PROMISES
+        if (answer["name"], answer["answer"]) == (promise.name, "kept")
+    ]
+    assert len(kept) > 50
+    broken = [
+        (lock, promise.name)
+        for lock, promise in kept
+        for kind in kinds.get(lock, ())
+        if promise.would_break(kind, tells_deadline(lock))
+    ]
+    assert broken == []
 
 
 def test_a_finding_is_judged_again_from_its_one_file(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ FINDING = Finding(
 
 def write(folder: CampaignFolder, *findings: Finding, cannot: dict[str, FencepostError] | None = None) -> None:
     played = read_played(folder, {}, cannot)
-    write_document(document_of(findings, played, settle_all(findings, played)), folder.path)
+    write_document(document_of(findings, played, settle_all(findings, {}, played)), folder.path)
 
 
 @pytest.fixture

@@ -79,6 +79,17 @@ def test_a_promise_that_a_finding_shows_broken_is_not_kept_and_no_other_changes(
     assert beside(broken, [Finding("it", about, "# A title")]) == broken
 
 
+def test_a_promise_that_a_replay_broke_is_not_kept_unless_the_lock_tells_that_its_lease_is_over() -> None:
+    def after(name: str, *kinds: str) -> dict[str, str]:
+        lines = [line(name, seed=seed) for seed in range(1, ENOUGH + 1)]
+        (row,) = rows_of([made.subject(name)], made.grid(name), lines)
+        return {each.promise.name: each.brief for each in beside(row, (), kinds).settled if each.answer == "unknown"}
+
+    assert after("redlock-ng", "late-grant")["validity"] == "a replay broke it"
+    assert "validity" not in after("redlock-node-5", "late-grant")
+    assert "exclusive" not in after("redlock-ng", "late-grant", "unavailable-while-free")
+
+
 def test_a_promise_is_kept_if_it_was_at_stake_often_enough_and_shows_its_bound() -> None:
     found = answers(many())
     for name in ("exclusive", "validity", "extension", "free", "orphans", "timeout"):

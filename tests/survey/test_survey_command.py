@@ -56,12 +56,27 @@ def test_the_page_is_written_and_the_controls_decide_the_exit_code(
 ) -> None:
     assert run([*WORDS, "redlock", "--only", "control-quorum-of-two"]) == 0
     out = capsys.readouterr().out
-    assert "no library was played yet; 20 runs of locks of ours." in out
+    assert "no library was played yet; 24 runs of locks of ours." in out
     folder = tmp_path / "results" / "survey" / "quick"
     assert {path.name for path in folder.iterdir()} >= {"index.html", "survey.md", "survey.csv", "survey.json"}
     pretended.broken = {"redlock"}
     again = [*WORDS, "redlock", "--only", "control-quorum-of-two", "--report", "other"]
     assert run(again) == 1, "a correct lock was blamed, and a broken one was not"
+
+
+@pytest.mark.parametrize("report", [[], ["--report", "mine"]], ids=["quick", "elsewhere"])
+def test_published_findings_explain_what_a_survey_in_another_folder_finds(
+    report: list[str], pretended: Pretended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published = tmp_path / "results" / "survey" / "findings"
+    published.mkdir(parents=True)
+    about = "subject: redlock-ng\npromise: exclusive\nfinding: overlap\nverdict: violation\nrun: it.tar.xz"
+    (published / "it.md").write_text(f"---\n{about}\n---\n# It\n\n[More](more.md).\n")
+    pretended.broken |= {"redlock-ng"}
+    assert run([*WORDS, "redlock-ng", *report]) == 0
+    assert "1 lock broke a promise (redlock-ng)" in capsys.readouterr().out
+    place, up = ("mine", "../results/survey/findings") if report else ("results/survey/quick", "../findings")
+    assert f'href="{up}/more.md"' in (tmp_path / place / "index.html").read_text()
 
 
 def test_a_subject_that_is_played_later_joins_the_page(
@@ -70,9 +85,9 @@ def test_a_subject_that_is_played_later_joins_the_page(
     assert run([*WORDS, "redlock"]) == 0
     assert run([*WORDS, "control-quorum-of-two"]) == 0
     document = json.loads((tmp_path / "results" / "survey" / "quick" / "survey.json").read_bytes())
-    assert {each["name"]: each["runs"] for each in document["subjects"]} == {"redlock": 10, "control-quorum-of-two": 10}
+    assert {each["name"]: each["runs"] for each in document["subjects"]} == {"redlock": 12, "control-quorum-of-two": 12}
     assert run([*WORDS, "redlock"]) == 0
-    assert len(pretended.made) == 20, "nothing is made again"
+    assert len(pretended.made) == 24, "nothing is made again"
 
 
 def test_a_subject_that_cannot_be_installed_is_one_line_and_the_rest_is_played(
