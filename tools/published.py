@@ -26,6 +26,7 @@ from harness.campaign.folder import CampaignFolder, read_campaign, read_run_line
 from harness.campaign.forms import forms_of
 from harness.campaign.grid import GRIDS, load_grid
 from harness.campaign.page import document_of as report_of
+from harness.campaign.provenance import date_of
 from harness.campaign.study import Played
 from harness.claims.grid import chosen
 from harness.claims.page import document_of as claims_of
@@ -34,10 +35,12 @@ from harness.options import parse_run
 from harness.studies.findings.evidence import block, with_block
 from harness.studies.findings.study import document_of as replays_of
 from harness.studies.findings.study import replayed
-from harness.survey.findings import FOLDER, read_findings
+from harness.survey.findings import FOLDER, read_finding, read_findings
 from harness.survey.page import document_of as survey_of
 from harness.survey.session import REPLAYS, replayed_kinds
 from harness.survey.session import settle_all as settle_survey
+from harness.survey.subjects import chosen as chosen_subjects
+from harness.survey.wording import unmaintained
 
 RESULTS: Final = ROOT / "results"
 _LONG_NUMBER: Final = re.compile(rb"-?\d+\.\d{9,}(?:e-?\d+)?")
@@ -94,10 +97,12 @@ def texts(results: Path = RESULTS) -> Iterator[tuple[Path, str]]:
     """The text of each finding, with what the replays measured."""
     record = results / "survey" / REPLAYS
     campaign = read_campaign(record)
-    found = replayed(campaign.grid, read_run_lines(record))
+    lines = read_run_lines(record)
+    found, asked = replayed(campaign.grid, lines), max(date_of(line.folder) for line in lines)
     for file in sorted((results / "survey" / FOLDER).glob("*.md")):
         own = [one for one in found if one.finding == file.stem]
-        yield file, with_block(file.read_text(), block(own, campaign))
+        old = unmaintained(chosen_subjects(read_finding(file).about.subjects, quick=False), asked)
+        yield file, with_block(file.read_text(), block(own, campaign, old))
 
 
 def differing(record: Path, made: Mapping[str, bytes]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from fencepost.text import count, listed, percent, plural
@@ -11,7 +11,7 @@ from harness.campaign.grid import Grid
 from harness.survey.grid import FAULTS, TTL_MS, USES, Fault
 from harness.survey.promises import ENOUGH
 from harness.survey.settle import SIGNS, Row, Settled
-from harness.survey.subjects import Library, Subject, is_old, released_of
+from harness.survey.subjects import Library, Subject, is_old, library_of, released_of
 
 INTRODUCTION: Final = (
     "A distributed lock lets one of many programs at a time do something that two must not do at once. These libraries "
@@ -37,6 +37,14 @@ NOT_TESTED: Final = (
     f"Other TTLs than {TTL_MS / 1000:g} s, and more than five clients. The findings say what another TTL changes.",
     "Libraries in Ruby, .NET, PHP and for Deno.",
 )
+
+_NO_DOWNLOADS: Final[Mapping[str, str]] = {
+    "python": "not among PyPI's 15,000 most downloaded",
+    "go": "the Go module proxy counts no downloads",
+    "java": "Maven Central publishes no downloads",
+    "rust": "downloads not asked for",
+}
+"""By language: why none are told."""
 
 OURS: Final[Mapping[str, str]] = {
     "correct": "ours, a correct lock: it must not be blamed",
@@ -87,24 +95,32 @@ def about(row: Row, asked: str) -> str:
     if subject.role != "library":
         return f"{OURS[subject.role]} · {subject.algorithm}"
     name = f"{library.name} {library.version}"
-    said = (name, library.language, released(library, asked), downloads(subject), subject.algorithm)
+    said = (name, library.language, released(library, asked), downloads(subject, library.language), subject.algorithm)
     return " · ".join(filter(None, said))
 
 
-def downloads(subject: Subject) -> str:
-    """`2,780,000 downloads a month`, or `rank 143 on PyPI`."""
+def downloads(subject: Subject, language: str) -> str:
+    """`2,780,000 downloads a month`, or `rank 143 on PyPI`; without either, why."""
     found = subject.downloads
     if found is None:
-        return "downloads not published"
+        return _NO_DOWNLOADS[language]
     if found.a_month is None:
         return f"rank {count(found.rank or 0)} on PyPI"
     return f"{count(found.a_month)} downloads a month"
 
 
 def released(library: Library, asked: str) -> str:
-    """`newest release 2016-03: unmaintained`; empty if it is not known. `asked`: when."""
+    """`newest release 2016-03: unmaintained`. `asked`: when."""
     month = released_of(library)
-    return f"newest release {month}{': unmaintained' if is_old(month, asked) else ''}" if month else ""
+    if not month:
+        return "date of its newest release not known"
+    return f"newest release {month}{': unmaintained' if is_old(month, asked) else ''}"
+
+
+def unmaintained(subjects: Iterable[Subject], asked: str) -> list[str]:
+    """`redlock-py (newest release 2016-03)`: the libraries of these that are. `asked`: when."""
+    months = {library.name: released_of(library) for library in map(library_of, subjects)}
+    return [f"{name} (newest release {month})" for name, month in months.items() if is_old(month, asked)]
 
 
 def source(subject: Subject) -> str:

@@ -32,6 +32,9 @@ _NOT_MEASURED: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _FIGURE: Final = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
+_WORD: Final = r"\b(?:two|three|four|five|six|seven|eight|nine|ten|twelve|twenty)\b"
+_IN_WORDS: Final = re.compile(rf"{_WORD}(?: to {_WORD})? (?:seconds|milliseconds|runs)|{_WORD} of \d+")
+"""Figures that are measured and spelled out."""
 
 
 def disagreements(finding: Finding, folder: Path) -> Iterator[str]:
@@ -57,7 +60,8 @@ def strange_figures(text: str, fields: Iterable[str]) -> list[str]:
     """The figures of a text that are none of these fields. Code, lines of sources, issues and versions are no figures.
     `fields`: texts that hold the data."""
     known = {number for field in fields for number in _FIGURE.findall(field)}
-    return [number for number in _FIGURE.findall(_NOT_MEASURED.sub("", with_block(text, ""))) if number not in known]
+    told = _NOT_MEASURED.sub("", with_block(text, ""))
+    return [number for number in _FIGURE.findall(told) if number not in known] + _IN_WORDS.findall(told)
 
 
 def unshown(finding: Finding, found: Sequence[Replayed], grid: Grid) -> list[tuple[str, str]]:

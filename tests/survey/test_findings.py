@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -88,12 +89,22 @@ def test_a_text_has_no_figure_that_is_not_one_of_its_data(finding: Finding) -> N
     assert strange_figures(finding.text, fields) == []
 
 
+@pytest.mark.parametrize("finding", read_findings(KEPT), ids=lambda finding: finding.name)
+def test_a_text_tells_its_maintainer_everything_and_under_which_ttl(finding: Finding) -> None:
+    heads = re.findall(r"^\*\*([^*]+?)[.?]?\*\*", finding.body, re.MULTILINE)
+    parts = ["What happens", "Where and why", "Known upstream", "Suggested fix", "What was not shown"]
+    assert [part for part in parts if part not in heads] == []
+    assert re.search(r"\(.*TTL [\d.]+ s", finding.title)
+
+
 def test_a_figure_that_was_typed_is_found_and_one_of_the_data_is_not() -> None:
     text = f"""In 3 of 8 runs (12-14), in 2016 (6 of 9), for 2.5 s, `7 ms`, #31, 4.2.1, TTL 10 s.\n\n{EMPTY_BLOCK}"""
     assert strange_figures(text, ["ttl 10"]) == ["3", "8", "6", "9", "2.5"]
     assert (
         strange_figures(with_block(text, block([], read_campaign(KEPT.parent / "replays"))), ["3 8 6 9 2.5 10"]) == []
     )
+    words = "It takes four to five seconds, in three of 9 runs; one of five servers, and a second apart."
+    assert strange_figures(f"{words}\n\n{EMPTY_BLOCK}", ["9"]) == ["four to five seconds", "three of 9"]
     with pytest.raises(ValueError, match="no block"):
         strange_figures("No comment.", [])
 

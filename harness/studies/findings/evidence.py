@@ -23,8 +23,9 @@ _END: Final = "<!-- end -->"
 EMPTY_BLOCK: Final = f"{_BEGIN}\n\nNo replay is on record.\n\n{_END}"
 
 
-def block(found: Sequence[Replayed], campaign: Campaign) -> str:
-    """The measured part of one finding's text, between its two comments."""
+def block(found: Sequence[Replayed], campaign: Campaign, unmaintained: Sequence[str] = ()) -> str:
+    """The measured part of one finding's text, between its two comments. `unmaintained`: the libraries among those that
+    had no release for years, each with the month of its newest."""
     lines = [line for one in found for line in one.lines]
     if not lines:
         return EMPTY_BLOCK
@@ -35,6 +36,8 @@ def block(found: Sequence[Replayed], campaign: Campaign) -> str:
     revisions = Counter(line.revision for line in lines)
     dates = sorted({date_of(line.folder) for line in lines} - {""})
     made = f"{listed(libraries)} on {listed(servers)}; {', '.join(dates)}, revision {in_words(revisions)}."
+    if unmaintained:
+        made += f" Unmaintained: {listed(unmaintained)}."
     shown = [f"    {command}" for command in commands]
     return "\n".join(
         [
