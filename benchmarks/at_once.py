@@ -21,6 +21,7 @@ import platform
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 from statistics import median
 from time import monotonic
@@ -102,7 +103,8 @@ def report(blocks: Sequence[Block], command: str) -> Iterator[str]:
     yield "# How many runs at once?"
     yield ""
     cores, python = len(os.sched_getaffinity(0)), platform.python_version()
-    yield f"`{command}` on {cores} processors, Linux {platform.release()}, Python {python}, at {revision_in_words()}."
+    made = f"at {revision_in_words()}, on {date.today()}"
+    yield f"`{command}` on {cores} processors, Linux {platform.release()}, Python {python}, {made}."
     yield "Each run is 12 s of load by five clients, under partitions and pauses."
     yield ""
     heads = ("at once", "runs", "runs an hour", "clients late (p99, longest)", "harness late (p99, longest)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -49,6 +50,26 @@ def test_every_published_page_and_text_is_what_its_record_says_now() -> None:
         [sys.executable, "tools/published.py", "--check"], cwd=root, capture_output=True, text=True, check=False
     )
     assert (checked.returncode, checked.stdout) == (0, "every published page is as its record says\n"), checked.stderr
+
+
+REVISION = re.compile(r"\b[0-9a-f]{12}\b")
+DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
+COMMAND = re.compile(r"\b(?:fencepost [a-z]+|python benchmarks/)")
+
+
+def lacking(text: str) -> list[str]:
+    """What such a page does not say of how it was made."""
+    said = {"revision": REVISION, "date": DATE, "command": COMMAND}
+    return [what for what, pattern in said.items() if not pattern.search(text)]
+
+
+def test_every_published_page_says_by_which_revision_when_and_by_which_command_it_was_made() -> None:
+    records = [path.parent for path in RESULTS.rglob("campaign.json") if "quick" not in path.parts]
+    pages = [page for folder in (RESULTS, *records) for page in folder.glob("*.md")]
+    pages += (RESULTS / "survey" / "findings").glob("*.md")
+    assert len(pages) > 20
+    assert {str(page): found for page in pages if (found := lacking(page.read_text()))} == {}
+    assert lacking("`make it` on 25 November, at 1a2b3c") == ["revision", "date", "command"]
 
 
 @pytest.mark.parametrize(

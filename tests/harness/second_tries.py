@@ -35,8 +35,8 @@ def first_that_counts(folder: Path, play: Callable[[Path], T], counts: Callable[
 
 def script(folder: Path, name: str, *arguments: str) -> tuple[Path, tuple[int, str, str]]:
     """Play an experiment, again if its expectation does not hold: now and then a machine is too late for it. One that
-    fails for another reason fails each time, and how often each one holds is measured elsewhere
-    (`results/experiments.md`). Returns the folder that it was played in, and exit code, stdout and stderr."""
+    fails for another reason fails each time. Returns the folder that it was played in, and exit code, stdout and
+    stderr."""
     return first_that_counts(
         folder,
         lambda place: (place, runs.fencepost(place, "script", name, *arguments)),
