@@ -66,7 +66,7 @@ FAULTS: Final = (
     Fault("jitter", "every message is late by 0 to 20 ms, each by a time of its own",
           _by("latency:kind=delay,duration=3ttl,delay=10ms,jitter=10ms,targets=all")),
     Fault("server hung", "one server is stopped for 3.5 TTLs or longer, and then goes on",
-          _by("pause:targets=one-node,duration=7ttl"), outage="hung", is_quick=True),
+          _by("pause:targets=one-node,duration=7ttl"), outage="hung"),
     Fault("server killed, back empty", "one server is killed, and is back without its keys after four TTLs",
           _by("crash:targets=one,restart-delay=4ttl,interval=5s"), outage="down", is_quick=True),
     Fault("server killed, back with its keys", "one server is killed, and is back at once with what it had on disk",

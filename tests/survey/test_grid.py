@@ -8,12 +8,17 @@ from fencepost.errors import UsageError
 from harness.campaign.plan_order import in_order
 from harness.campaign.play import playable
 from harness.options import parse_run
+from harness.studies.findings.table import REPLAYS
+from harness.survey.findings import read_findings
 from harness.survey.grid import FAULT_NAMED, FAULTS, TTL_MS, USES, survey_grid, uses_of
 from harness.survey.promises import LONG_MS
 from harness.survey.subjects import SUBJECTS, chosen, library_of
 from nemesis.base import Topology
 from nemesis.schedule import draw_schedule, parse_spec
+from tests.harness.runs import ROOT
 from workloads.languages.base import language_names
+
+KEPT = ROOT / "results" / "survey" / "findings"
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
@@ -51,6 +56,17 @@ def test_the_quick_form_is_a_part_of_the_whole_and_small() -> None:
     assert whole.grown(quick) == whole
     assert quick.run_count <= 80
     assert {part.title for part in quick.parts} == {"Five servers"}
+
+
+def test_the_quick_form_plays_what_a_published_finding_shows_and_so_repeats_that_a_library_breaks_a_promise() -> None:
+    quick = survey_grid(chosen((), quick=True), 1, None, quick=True)
+    played = {tuple(cell.options[name] for name in ("lock", "nemesis", "hold")) for _, cell in quick.cells.values()}
+    published = {one.name for one in read_findings(KEPT) if one.about.promises}
+    assert [
+        replay.finding
+        for replay in REPLAYS
+        if replay.finding in published and (replay.lock, replay.options["nemesis"], replay.options["hold"]) in played
+    ] == ["redlock-py-one-server-down"]
 
 
 def test_the_options_of_every_fault_and_use_are_those_of_a_run() -> None:
