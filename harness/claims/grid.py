@@ -18,6 +18,8 @@ from harness.claims.table import CLAIMS
 LEAST_LOADS: Final = 5
 """Runs at least of a load on which a sign test decides: with fewer it cannot. With fewer of everything else, edges are
 swept in larger steps."""
+LEAST_DRAWN: Final = 3
+"""Runs at least of every other load: its faults are drawn, and a control has to show in one of them what it must."""
 _BY_SIGN_TEST: Final = frozenset(
     trial.script for claim in CLAIMS if claim.says == "mostly" for trial in claim.trials if trial.script in LOADS
 )
@@ -53,7 +55,8 @@ def is_coarse(repeats: int) -> bool:
 
 def claims_grid(claims: Sequence[Claim], repeats: int, cluster: str | None) -> Grid:
     """`repeats`: of each experiment, and of an edge at each point; of loads on which a sign test decides no fewer than
-    `LEAST_LOADS`. `cluster`: where all of them run; None: where each of them chooses."""
+    `LEAST_LOADS`, and of other loads no fewer than `LEAST_DRAWN`. `cluster`: where all of them run; None: where each of
+    them chooses."""
     parts: dict[str, list[Cell]] = {}
     for cell, trial in _trials(claims).items():
         script = "" if trial.script in LOADS else trial.script
@@ -104,7 +107,7 @@ def _part_of(trial: Trial) -> str:
 
 
 def _repeats(part: str, repeats: int) -> int:
-    return max(repeats, LEAST_LOADS) if part in ("tendencies", "costs") else repeats
+    return max(repeats, {"tendencies": LEAST_LOADS, "costs": LEAST_LOADS, "loads": LEAST_DRAWN}.get(part, repeats))
 
 
 def _trials(claims: Sequence[Claim]) -> dict[str, Trial]:

@@ -73,11 +73,18 @@ def evidence(settled: Settled) -> str:
         if each.measured and each.trial.role != "control"
     ]
     said = [settled.why, *measured]
+    weak = [each for each in settled.tried if each.trial.role == "control" and each.is_random and each.failed]
+    said += [f"The control {each.trial.script} showed what it must in {_of_runs(each)} only." for each in weak]
     if varying:
         said.append(f"The outcome of {listed(varying)} was not always the same.")
     if settled.claim.remark:
         said.append(settled.claim.remark)
     return " ".join(said)
+
+
+def _of_runs(tried: Tried) -> str:
+    """`1 of 3 runs`."""
+    return f"{tried.held} of {plural(tried.held + tried.failed, 'run')}"
 
 
 def prediction(settled: Settled) -> str:

@@ -22,13 +22,15 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     only: Annotated[
         tuple[str, ...], Option("--only", "only this claim; may be given more than once", metavar="NAME")
     ] = ()
-    quick: Annotated[bool, Option("--quick", "three runs of each experiment, five where a sign test decides")] = False
+    quick: Annotated[
+        bool, Option("--quick", "one run of each script, three of a load, five where a sign test decides")
+    ] = False
     repeats: Annotated[
         int | None,
         Option(
             "--repeats",
-            "runs of each experiment; five at least where a sign test decides",
-            shown_default="20; quick: 3",
+            "runs of each experiment; three at least of a load, and five where a sign test decides",
+            shown_default="20; quick: 1",
             low=1,
         ),
     ] = None
@@ -57,7 +59,7 @@ def _claims(call: Call, out: Console) -> int:
     study = claims_study(
         arguments.report,
         only=arguments.only,
-        repeats=(3 if arguments.quick else 20) if arguments.repeats is None else arguments.repeats,
+        repeats=(1 if arguments.quick else 20) if arguments.repeats is None else arguments.repeats,
         cluster=call.replaced.get("cluster"),
     )
     return call.make(study, out)

@@ -13,6 +13,7 @@ from harness.claims.claim import Answer, Claim, Role, Trial
 from harness.claims.grid import LEAST_LOADS
 from harness.claims.loads import LOADS, TTL_MS
 from harness.claims.settle import Settled, Tried, settle, tried_of
+from harness.claims.wording import evidence
 from tests.golden import Golden
 
 Says = Literal["can", "always", "mostly"]
@@ -172,7 +173,9 @@ def test_a_wait_is_the_median_of_the_run_and_a_run_without_one_shows_nothing() -
 
 def test_one_run_of_a_control_load_that_shows_what_it_must_is_enough(golden: Golden) -> None:
     control = Tried(Trial("crashes-of-nodes-that-decide", "control"), "…", 1, 4, 0, 0, ())
-    assert settled("always", tried("supports", held=3), control).answer == "not refuted"
+    few = settled("always", tried("supports", held=3), control)
+    assert few.answer == "not refuted"
+    golden(evidence(few))
     blind = Tried(Trial("crashes-of-nodes-that-decide", "control"), "…", 0, 5, 0, 0, ())
     found = settled("always", tried("supports", held=3), blind)
     assert found.answer == "undecided"

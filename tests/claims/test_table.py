@@ -53,6 +53,8 @@ def test_loads_get_enough_runs_for_a_sign_test_and_costs_are_measured_alone() ->
     seeds = {cell: (part.seeds, part.kind) for cell, (part, _) in grid.cells.items()}
     assert seeds["crash-with-five-keys-held"] == (3, "safety")
     assert seeds["partitions-and-delays"] == (3, "safety"), "one run decides"
+    once = claims_grid(chosen(["baseline", "naive-del"]), 1, "process").cells
+    assert (once["partitions-and-delays"][0].seeds, once["release-by-plain-del"][0].seeds) == (3, 1)
     assert seeds["crashes-behind-whole-links"] == (LEAST_LOADS, "safety")
     assert seeds["locks-fsynced-always"] == (LEAST_LOADS, "cost")
     assert "--disks" in grid.words("locks-fsynced-always", 1)
