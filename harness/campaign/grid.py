@@ -91,14 +91,17 @@ class Pool(msgspec.Struct, frozen=True, omit_defaults=True):
 class Headline(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The whole answer in a few sentences and one picture.
 
-    `text`: with `$name` where the rate of a pool, or a ratio of speeds, is to stand; it is written before anything is
-    measured, so it must read well with whatever comes out. `rates`: name -> pool; the picture shows all of them, in
-    this order. `speeds`: name -> pairs of cells; the acquisitions a second of the second one over those of the first.
+    `text`: with `$name` where the rate of a pool, a ratio of speeds or an availability is to stand; it is written
+    before anything is measured, so it must read well with whatever comes out. `rates`: name -> pool; the picture shows
+    all of them, in this order. `speeds`: name -> pairs of cells; the acquisitions a second of the second one over those
+    of the first.
+    `availabilities`: name -> cells; in which share of the time a majority was in reach.
     """
 
     text: str
     rates: dict[str, Pool] = {}
     speeds: dict[str, tuple[tuple[str, str], ...]] = {}
+    availabilities: dict[str, tuple[str, ...]] = {}
 
 
 class Grid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -275,9 +278,10 @@ def _check_headline(grid: Grid, headline: Headline) -> None:
     if not template.is_valid():
         raise UsageError(f"the headline of the grid {grid.name} has a $ without a name after it; write $$ for a dollar")
     for name in template.get_identifiers():
-        if (name in headline.rates) == (name in headline.speeds):
+        if sum(name in known for known in (headline.rates, headline.speeds, headline.availabilities)) != 1:
             raise UsageError(f"the headline of the grid {grid.name} must have ${name} among its rates or its speeds")
     pooled = [cell for pool in headline.rates.values() for cell in pool.cells]
+    pooled += [cell for cells in headline.availabilities.values() for cell in cells]
     for cell in [*pooled, *(cell for pairs in headline.speeds.values() for pair in pairs for cell in pair)]:
         if cell not in grid.cells:
             raise UsageError(f"the headline of the grid {grid.name} names the cell {cell!r}, which it does not have")

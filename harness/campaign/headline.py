@@ -23,6 +23,9 @@ def sentences(headline: Headline, found: Sequence[Summary]) -> str:
     for name, pairs in headline.speeds.items():
         ratios = [ratio_of_speeds(by_name[first].by_seed, by_name[second].by_seed) for first, second in pairs]
         said[name] = wording.span([ratio[0] for ratio in ratios if ratio])
+    for name, cells in headline.availabilities.items():
+        times = [by_name[cell].total for cell in cells if by_name[cell].total.load_s]
+        said[name] = wording.shares([total.reachable_s / total.load_s for total in times])
     return Template(headline.text).substitute(said)
 
 

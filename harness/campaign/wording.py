@@ -74,6 +74,12 @@ def span(ratios: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def shares(found: Sequence[float]) -> str:
+    """`33 % to 34 %`, or the one number that both ends are; a dash without any."""
+    ends = dict.fromkeys(percent(end) for end in (min(found), max(found))) if found else [MISSING]
+    return " to ".join(ends)
+
+
 def names(contrast: Contrast) -> tuple[str, str]:
     return printable(contrast.first.name), printable(contrast.second.name)
 

@@ -25,6 +25,8 @@ SAYS = Headline(
     speeds={"speed": tuple(zip(BARE, KEPT, strict=True))},
 )
 
+IN_REACH = Headline(text="In reach for $reach.", availabilities={"reach": BARE})
+
 
 def grid(says: Headline = SAYS) -> Grid:
     return msgspec.structs.replace(made.grid(), headline=says)
@@ -47,6 +49,15 @@ def test_a_ratio_of_speeds_spans_the_pairs() -> None:
 
 def test_nothing_is_said_of_what_was_not_played(golden: Golden) -> None:
     golden(said([]))
+    assert said([], IN_REACH) == "In reach for –."
+
+
+def test_an_availability_spans_its_cells() -> None:
+    lines = [made.line(cell, 1, reachable_s=reach, load_s=10.0) for cell, reach in zip(BARE, (3.3, 9.0), strict=True)]
+    assert said(lines, IN_REACH) == "In reach for 33 % to 90 %."
+    assert said(lines[:1], IN_REACH) == "In reach for 33 %."
+    with pytest.raises(UsageError, match="names the cell 'unknown'"):
+        check(grid(msgspec.structs.replace(IN_REACH, availabilities={"reach": ("unknown",)})))
 
 
 def test_the_unit_is_the_finest_one_that_every_cell_counted() -> None:

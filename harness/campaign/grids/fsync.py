@@ -160,9 +160,14 @@ def _headline(safety: Part, cost: Part) -> Headline:
         "servers that forget, it was $delayed. Fsync=always makes $speed times the acquisitions of servers that keep "
         "nothing, all the time; a delayed restart costs nothing until a server goes down, and then that server for "
         "1.2 TTL. Under these outages, one after the other, fsync=always made $struck times the acquisitions of "
-        "servers that keep nothing and restart later.",
+        "servers that keep nothing and restart later: a majority was in reach for $reach_kept of the time, and for "
+        "$reach_delayed with the delay.",
         rates=rates,
         speeds={"speed": tuple(others), "struck": tuple(struck)},
+        availabilities={
+            "reach_kept": tuple(second for _, second in struck),
+            "reach_delayed": tuple(first for first, _ in struck),
+        },
     )
 
 
