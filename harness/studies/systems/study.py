@@ -12,7 +12,7 @@ from harness.campaign.study import Study
 from harness.studies.systems.grid import systems_grid
 from harness.studies.systems.page import document_of, headline
 from harness.studies.systems.settle import SystemRow, settle
-from harness.studies.systems.table import CROWDS
+from harness.studies.systems.table import CROWDS, FAULTS
 
 
 def study_of(grid: Grid) -> Study[Sequence[SystemRow]]:
@@ -33,4 +33,13 @@ def tell(rows: Sequence[SystemRow], out: Console) -> None:
 
 
 STUDY: Final = study_of(systems_grid("systems", seeds=10, duration="10s", crowd_duration="10s"))
-QUICK: Final = study_of(systems_grid("systems-quick", seeds=1, duration="10s", crowd_duration="3s", crowds=CROWDS[:3]))
+QUICK: Final = study_of(
+    systems_grid(
+        "systems-quick",
+        seeds=1,
+        duration="10s",
+        crowd_duration="3s",
+        faults=[fault for fault in FAULTS if fault.is_quick],
+        crowds=CROWDS[:2],
+    )
+)

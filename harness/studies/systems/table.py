@@ -89,13 +89,14 @@ LED: Final = "server killed"
 @dataclass(frozen=True, slots=True)
 class SystemFault:
     """`says`: what it is, for people. `nemesis`: of `fencepost test`; `instead`: another one for some kinds of system.
-    `with_tokens`: whether it is also played with fencing tokens."""
+    `with_tokens`: whether it is also played with fencing tokens. `is_quick`: part of the quick form."""
 
     name: str
     says: str
     nemesis: str
     instead: Mapping[Kind, str] = field(default_factory=dict)
     with_tokens: bool = False
+    is_quick: bool = True
 
     def of(self, system: System) -> str:
         return self.instead.get(system.kind, self.nemesis)
@@ -108,6 +109,7 @@ FAULTS: Final = (
         "links between clients and servers are cut, and members of a group from each other",
         "partition:interval=2s,duration=1s",
         {"group": "partition:interval=2s,duration=1s+members:interval=4s,duration=2s"},
+        is_quick=False,
     ),
     SystemFault(
         PAUSED,
