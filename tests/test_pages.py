@@ -109,6 +109,23 @@ def test_the_page_on_verdicts_names_every_kind_of_finding() -> None:
     ]  # fmt: skip
 
 
+FIGURE = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+def strange_figures(page: str, data: str) -> list[str]:
+    known = set(FIGURE.findall(data))
+    return [figure for figure in FIGURE.findall(page) if figure not in known]
+
+
+def test_the_page_on_choosing_has_no_figure_but_those_of_the_reports() -> None:
+    page = (DOCS / "choosing.md").read_text().partition("## Then: what may your servers lose?")[2].partition("## ")[0]
+    reports = (DOCS.parent / "results" / "reports" / name / "report.md" for name in ("fsync", "fsync-containers"))
+    data = "".join(path.read_text().partition("## In short")[2].partition("\n|")[0] for path in reports)
+    assert strange_figures(page, data) == []
+    assert len(FIGURE.findall(page)) > 8
+    assert strange_figures("in 73.5 % of 2,667", data) == ["73.5", "2,667"]
+
+
 def test_the_page_on_choosing_names_every_published_finding() -> None:
     page = (DOCS / "choosing.md").read_text()
     findings = sorted(path.name for path in FINDINGS.glob("*.md"))
