@@ -78,6 +78,7 @@ def document_of(
                 f"{TTL_MS / 1000:g} s.",
                 "hint",
             ),
+            *_configured(sorted_rows),
             Heading("What was not tested"),
             Bullets(wording.NOT_TESTED),
         ],
@@ -164,6 +165,12 @@ def _broken(played: Played, row: Row, settled: Settled) -> Iterator[Block]:
     yield CommandLine(wording.command(played.campaign.grid, settled))
     runs = folders([each.line.folder for each in settled.broken[:MOST_RUNS]])
     yield Paragraph(["Runs: ", *runs, f", and {more} more, in survey.json." if more > 0 else "."], "hint")
+
+
+def _configured(rows: Sequence[Row]) -> Iterator[Block]:
+    if said := [(row.subject.name, settings) for row in rows if (settings := wording.settings(row.subject))]:
+        yield Heading("With which settings")
+        yield Folded("How each library was configured", [DataTable(("lock", "settings"), said, "said")])
 
 
 def _also(rows: Sequence[Row]) -> Iterator[Block]:

@@ -12,6 +12,7 @@ from harness.survey.grid import FAULTS, TTL_MS, USES, Fault
 from harness.survey.promises import ENOUGH
 from harness.survey.settle import SIGNS, Row, Settled
 from harness.survey.subjects import Library, Subject, is_old, library_of, released_of
+from workloads.registry import find_lock
 
 INTRODUCTION: Final = (
     "A distributed lock lets one of many programs at a time do something that two must not do at once. These libraries "
@@ -115,6 +116,12 @@ def released(library: Library, asked: str) -> str:
     if not month:
         return "date of its newest release not known"
     return f"newest release {month}{': unmaintained' if is_old(month, asked) else ''}"
+
+
+def settings(subject: Subject) -> str:
+    """How its lock's manifest configures the library; empty of a lock of ours."""
+    manifest = find_lock(subject.lock).manifest
+    return "; ".join(f"{name}: {says}" for name, says in manifest.configured.items()) if manifest else ""
 
 
 def unmaintained(subjects: Iterable[Subject], asked: str) -> list[str]:

@@ -71,6 +71,11 @@ def test_the_matrix_shows_every_answer_and_a_cross_leads_to_what_was_found(writt
     )
 
 
+def test_the_page_says_how_each_library_was_configured(written: Path) -> None:
+    table = (written / "survey.md").read_text().partition("## With which settings")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| ([\w-]+) \| \w+: ", table, re.MULTILINE) == ["redlock-ng"]
+
+
 def test_foreign_text_does_not_break_the_page_and_it_loads_nothing(written: Path) -> None:
     page = (written / "index.html").read_text()
     assert "alert(1)</script>" not in page

@@ -17,6 +17,7 @@ from harness.campaign import facts
 from harness.campaign.folder import Campaign
 from harness.campaign.provenance import date_of, in_words
 from harness.studies.findings.study import Replayed
+from harness.studies.findings.table import RECOMMENDED
 
 _BEGIN: Final = "<!-- from the record of the replays: make published -->"
 _END: Final = "<!-- end -->"
@@ -29,7 +30,8 @@ def block(found: Sequence[Replayed], campaign: Campaign, unmaintained: Sequence[
     lines = [line for one in found for line in one.lines]
     if not lines:
         return EMPTY_BLOCK
-    rows = [[*map(escaped, (one.lock, one.settings, one.said, _clearest(one)))] for one in found if one.lines]
+    played = [one for one in found if one.lines]
+    rows = [[escaped(one.lock), _settings(one), one.said, escaped(_clearest(one))] for one in played]
     commands = dict.fromkeys(facts.command(campaign.grid, one.cell, 1) for one in found if one.is_shown)
     servers = sorted({line.versions.get("servers", "") for line in lines} - {""})
     libraries = sorted({line.versions.get("lock libraries", "") for line in lines} - {""})
@@ -46,6 +48,14 @@ def block(found: Sequence[Replayed], campaign: Campaign, unmaintained: Sequence[
             escaped(made), "", _END,
         ]
     )  # fmt: skip
+
+
+def _settings(one: Replayed) -> str:
+    """`tight: TTL 1 s`; `as documented: TTL 1 s (README, …)` where the library's documentation shows that, too."""
+    known = RECOMMENDED.get(one.lock)
+    return (
+        f"{known.settings} ({known.place.replace('`', '')})" if known and known.ttl_ms == one.ttl_ms else one.settings
+    )
 
 
 def _clearest(one: Replayed) -> str:
