@@ -1,5 +1,5 @@
 """Stops a client that has the lock and does not know it: a majority of the nodes holds its value, and their replies are
-on their way.
+on their way. A lock may use fewer nodes than there are, or a single one: those that hold any key count.
 
 That moment lasts for a fraction of a millisecond, so it is stretched: replies to half of the clients are late by
 less than most locks wait for a node. As soon as the nodes hold a value of which no client was told, those of them that
@@ -17,8 +17,9 @@ from functools import partial
 
 from cluster.base import Delay
 from cluster.polling import becomes_true
-from cluster.server import KeyReader
+from cluster.server import Holdings, KeyReader
 from fencepost.history import Impact
+from fencepost.quorum import quorum
 from nemesis.base import Client, Step, World, hitting
 from nemesis.do_all import do_all
 from nemesis.links import LinkName
@@ -58,9 +59,11 @@ def late_replies(world: World, owner: str, clients: Sequence[Client]) -> Iterato
 
 def _await_untold(world: World, reader: KeyReader, clients: Sequence[Client], deadline: float) -> tuple[str, ...]:
     """The clients that were stopped before this time, while one of them had the lock and did not know."""
-    first_seen = dict.fromkeys(_held_by_majority(world, reader), -math.inf)
+    used, before = _used_and_held(reader.look(), 1)
+    first_seen = dict.fromkeys(before, -math.inf)
     while (now := time.monotonic()) < deadline and not world.called_off():
-        held = _held_by_majority(world, reader)
+        also, held = _used_and_held(reader.look(), quorum(len(used)) if used else world.topology.majority)
+        used |= also
         first_seen = {lock: first_seen.get(lock, now) for lock in held}
         # The previous holder may still be on its way out when the new value is first seen.
         is_new = any(now - seen < REPLIES_LATE_MS / 1000 for seen in first_seen.values())
@@ -88,8 +91,10 @@ def stopped_at(client: Client, step: Step) -> bool:
     return caught
 
 
-def _held_by_majority(world: World, reader: KeyReader) -> set[Held]:
-    return {lock for lock, nodes in holders_of(reader.look()).items() if len(nodes) >= world.topology.majority}
+def _used_and_held(holdings: Holdings, majority: int) -> tuple[set[str], set[Held]]:
+    """The nodes that hold any key, and the locks that so many nodes hold."""
+    held = {lock for lock, nodes in holders_of(holdings).items() if len(nodes) >= majority}
+    return {node for node, keys in holdings.items() if keys}, held
 
 
 def _are_known(world: World, locks: int) -> bool:

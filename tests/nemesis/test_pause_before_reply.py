@@ -56,6 +56,11 @@ def test_it_is_stopped_as_soon_as_a_majority_holds_its_value_and_its_links_are_h
     assert not any(link.owners() for link in fake.cluster.links.values())
 
 
+def test_a_lock_that_uses_a_single_node_is_held_when_that_node_holds_it(fake: FakeWorld) -> None:
+    shows(fake, held(b"theirs", "n1"), {}, held(b"mine", "n1"))
+    assert UNTOLD.inject(fake.world, "f1").paused_clients == ("c2",)
+
+
 def test_of_those_that_may_have_it_half_is_stopped_together(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeWorld(topology(clients=9, nodes=3))
     for name in ("c2", "c5", "c6", "c7"):
