@@ -39,7 +39,7 @@ REMOVE: Final = ("HDEL", "SREM", "ZREM", "LREM")
 RENEW: Final = ("PEXPIRE", "EXPIRE", "PEXPIREAT", "EXPIREAT")
 _KEEP: Final = (*RENEW, "PERSIST", "HPEXPIRE", "HEXPIRE", "HPEXPIREAT", "HEXPIREAT", "HPERSIST")
 _ZADD_OPTIONS: Final = ("NX", "XX", "GT", "LT", "CH", "INCR")
-_COLUMNS: Final = ("what", "did", "is_seen", "at_ns")
+_COLUMNS: Final = ("what", "did", "at_ns")
 _How = Literal["named", "unnamed", "with the key", "put again"]
 
 
@@ -85,17 +85,14 @@ class _Held:
     scores: dict[str, float] = field(default_factory=dict)
     is_whole: bool = False
 
-    def change(
-        self, row: int, words: Sequence[str] | None, what: str, did: str | None, is_seen: bool, at_ns: int
-    ) -> list[Entry]:
-        """What went with it."""
+    def change(self, row: int, words: Sequence[str] | None, what: str, did: str | None, at_ns: int) -> list[Entry]:
+        """What went with it. `did`: None for what was not seen, too."""
         if what in ENDINGS:
-            self.is_whole = False
             return self._take(range(len(self.there)), row, at_ns, "with the key")
-        if is_seen and did in _KEEP:
+        if did in _KEEP:
             return []
-        self.is_whole |= what == "set" and is_seen
-        if is_seen and did is not None and words:
+        self.is_whole |= what == "set"
+        if did is not None and words:
             with suppress(ValueError, LookupError):  # of words that are not this command's, and what is not known
                 if did in ADD and not (did in _MOVE and self.key == words[0]):
                     return self._add(row, at_ns, did, words)

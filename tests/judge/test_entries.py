@@ -62,7 +62,7 @@ SCORES = ("ZADD k1 1 a", "ZADD k1 NX 3 b 2 c")
         ((*SCORES, "ZREMRANGEBYSCORE k1 -inf 2"), ["b"]),
         ((*SCORES, "ZREMRANGEBYSCORE k1 (1 +inf"), ["a"]),
         ((*SCORES, "ZREMRANGEBYSCORE k1 1 (3"), ["b"]),
-        ((*SCORES, "ZINCRBY k1 5 a", "ZPOPMAX k1"), ["b", "c"]),
+        ((*SCORES, "ZINCRBY k1 3 a", "ZPOPMAX k1"), ["b", "c"]),
         ((*SCORES, "ZADD k1 9 a", "ZREMRANGEBYSCORE k1 0 5"), ["a"]),
         (("HSET k1 a 1 b 2", "HINCRBY k1 c 1", "HDEL k1 a"), ["b", "c"]),
         (("SADD k1 a b", "SREM k1 b"), ["a"]),
@@ -79,7 +79,7 @@ def test_what_is_not_known_any_more(command: str) -> None:
     assert there(*LIST, command) == []
     assert there(*LIST, command, "RPUSH k1 d") == ["d"]
     assert there(*LIST, command, "RPUSH k1 d", "LREM k1 0 d") == []
-    assert there(*LIST, command, "RPUSH k1 d", "LPOP k1") == []
+    assert there(*LIST, command, "RPUSH k1 d", "RPUSH k1 e", "LPOP k1") == []
     assert there(*LIST, command, "RPUSH k1 d", "expired", "RPUSH k1 e f", "LPOP k1") == ["f"]
 
 
