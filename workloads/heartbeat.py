@@ -110,7 +110,10 @@ class Heartbeat:
                 log.beat(now_ns, waits)
 
     def _note(self, now_ns: int) -> None:
-        """Only what is on record counts as known: a thread that sees the new time need not record the gap again."""
+        """Only what is on record counts as known: a thread that sees the new time need not record the gap again. One
+        that had looked at its clock before another one noted a later time has nothing to tell."""
+        if now_ns < self._last_ns:
+            return
         own_ns = self._own.look()
         waited_ns = sum(own_ns) + sum(self._of_others.look())
         is_late = now_ns - self._last_ns > _LATE_NS

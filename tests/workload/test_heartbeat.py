@@ -201,6 +201,20 @@ def test_who_looks_before_the_heart_beats_again_records_the_gap_first(tmp_path: 
     assert len(gaps(tmp_path)) == 1, "once is enough"
 
 
+def test_a_thread_that_looked_before_another_one_noted_a_later_time_notes_nothing(tmp_path: Path) -> None:
+    """Both looked, and the one that had looked first got its turn last."""
+    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None)
+    now_ns = monotonic_ns()
+    with heartbeat._recording:
+        late = Thread(target=heartbeat.check, args=[now_ns + 200_000_000])
+        late.start()
+        heartbeat._note(now_ns + 300_000_000)
+    late.join()
+    heartbeat.check(now_ns + 500_000_000)
+    assert [gap.to_ns - now_ns for gap in gaps(tmp_path)] == [300_000_000, 500_000_000]
+    assert gaps(tmp_path)[1].from_ns == now_ns + 300_000_000
+
+
 def test_every_beat_is_on_record_with_its_delay(tmp_path: Path, living: subprocess.Popen[bytes]) -> None:
     began_ns, ended_ns = stop_for_a_while(living.pid)
 
