@@ -85,7 +85,8 @@ def _lost_tokens(ledger: Ledger, key: str, take: str) -> list[int] | None:
     was taken never came back."""
     rows, entries = ledger.rows, ledger.entries
     meant = ledger.calls.meant_by(entry.key for entry in entries)
-    own = sorted((one for one in entries if meant[one.key] == meant.get(key)), key=lambda entry: entry.added)
+    of = [[], meant.get(key)]  # a key that names none of the locks may be of any
+    own = sorted((one for one in entries if meant[one.key] in of), key=lambda entry: entry.added)
     did, gone = rows["did"].tolist(), np.flatnonzero(rows["what"].isin(_GONE).to_numpy(bool)).tolist()
     begun = {str(rows["node"].iloc[row]): row for row in gone}
     last: dict[tuple[str, str, str], Entry] = {}

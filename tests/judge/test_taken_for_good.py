@@ -213,6 +213,13 @@ EVERYONE = ("c1", "c2", "c3", "c1", "c2")
 def test_a_token_that_no_key_holds_any_more() -> None:
     assert lost(pooled(*EVERYONE, "c4!", more=("LREM k1 1 none",))) == 1
     assert lost(pooled(*EVERYONE, "c4!", more=("RPUSH another x",))) == 1
+    assert lost(pooled(*EVERYONE, "c4!", "c1", "c2", more=("LREM k1 1 none",))) == 1
+
+
+def test_a_token_of_another_lock_may_be_called_the_same() -> None:
+    made = pooled(*EVERYONE, "c4!", more=("LREM k1 1 none", "RPUSH k2:free 2"))
+    assert lost(made) == 0
+    assert lost(made.op("c6", "acquire", "fail", 1, 700, 701, key="k2")) == 1
 
 
 @pytest.mark.parametrize(
