@@ -71,7 +71,7 @@ def place_expired(run: Recorded, entered: Side) -> str | None:
         return None
     place, client, deadline_ns = max(found, key=lambda one: one[0].until_ns)
     who = printable(client)
-    gave = f"; its release took another one from the key that was there at {at(run, place.left_ns)}"
+    gave = f"; at {at(run, place.left_ns)} its release took one out of the new key instead"
     return (
         f"{printable(place.key)} had expired at {at(run, place.until_ns)}, with the place of {who}, which had a lease "
         f"until {at(run, deadline_ns)}{gave if place.left_ns <= entered.start_ns else ''}."

@@ -6,7 +6,7 @@ A client keeps its entry while it is inside only in a key from which releases ta
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fencepost.history import process_of
 from fencepost.text import printable
@@ -18,6 +18,9 @@ from harness.history.groups import rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.members import takes_the_key
 from harness.history.recorded import Recorded
+
+
+_TAKEN: Final = ("named", "unnamed", "with the key")
 
 
 class Taken(NamedTuple):
@@ -58,11 +61,12 @@ def _taken(ledger: Ledger, inside: Sequence[Side], entered: Side) -> Iterator[tu
     is_its |= (rows["client"] == process_of(entered.client)) & (rows["from_client_ns"] >= entered.asked_from_ns)
     some = rows[(is_its & (rows["from_client_ns"] <= entered.start_ns)).to_numpy(bool)]
     places = set(rows_of(some, "node", "key"))
-    gone = [one for one in ledger.entries if one.ended >= 0 and (one.node, one.key) in places]
+    gone = [one for one in ledger.entries if one.how in _TAKEN and (one.node, one.key) in places]
     told = [(ledger.change(one.added), ledger.change(one.ended)) for one in gone]
     left = {(end["node"], end["key"]) for put, end in told if end["f"] == "release" and _of(put) == _of(end)}
     for put, change in told:
-        if (change["node"], change["key"]) in left and change["what"] in ("changed", "prolonged", "deleted"):
+        is_taken = change["what"] == "changed" or takes_the_key(change)
+        if is_taken and (change["node"], change["key"]) in left:
             yield from ((change, side) for side in inside if _of(put) == (side.client, side.life, side.section))
 
 

@@ -173,6 +173,21 @@ def test_a_reader_that_is_inside_when_another_one_deletes_the_hash(golden: Golde
     golden(told(history, "overlap"))
 
 
+def test_a_field_that_another_reader_sets_again_is_no_entry_that_it_took_out(golden: Golden) -> None:
+    """Both set the field `mode`; c3 is let in by a node that had the hash all the time."""
+    history = History(ttl_ms=400, workload="rw-lock", nodes=1, clients=3).watch("n1")
+    history.section("c1", 50, 390, asked=40, deadline=440, shared=True)
+    history.section("c2", 100, 300, asked=90, deadline=490, shared=True)
+    history.section("c3", 320, 360, asked=310, deadline=700)
+    for client, at in (("c1", 45), ("c2", 95), ("c3", 315)):
+        history.request(client, "n1", f"HSET k1 mode x {client}-0123456789 1", at, at + 0.1)
+        history.seen("n1", "set" if at == 45 else "changed", at + 1, since=at - 0.1, ttl=400)
+        if client == "c2":
+            history.request("c2", "n1", "HDEL k1 c2-0123456789", 300.2, 300.4, reply="1")
+            history.seen("n1", "changed", 300.6, since=300)
+    golden(told(history, "overlap"))
+
+
 def test_a_request_of_a_process_with_several_calls_under_way_is_not_told_as_a_strangers(golden: Golden) -> None:
     """c1@1 extends while c1@2 acquires, and c1's DEL takes the key: of which of the two is not on record."""
     history = History(clients=2, ttl_ms=200, nodes=1, tasks=2).watch("n1").section("c1@1", 10, 90, deadline=200)
