@@ -13,15 +13,15 @@ Only calls count that no user cancelled, and during which no fault was in force 
 its links. For a TTL or a second after a fault a client may have to connect anew, so every node must have answered it
 soon after the call began. For the same reason the first acquire of each life of a client does not count. A lock may
 refuse at once what its own process has or is getting. So no other task of that process may have been inside, acquiring
-with success or releasing meanwhile, and the client's own last grant was followed by a release. And a lock may refuse
-what lives for longer than its client would wait: a call does not count whose last answer was a number of milliseconds
-that it could no longer wait, and no more than a lease. Locks that let several clients in are not judged. This costs
-time and no safety.
+with success or releasing meanwhile, and the client's own last grant was followed by a release. And a lock may refuse at
+its first answer what it does not want to wait for: what lives for longer than its client would wait, say. So a call
+counts only if it had asked, and asked again. Locks that let several clients in are not judged. This costs time and no
+safety.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -38,6 +38,7 @@ from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import Bools, Ints, rows_of
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded, named
+from harness.history.task_connections import task_connections
 from harness.verdict import Answer
 
 SHORT: Final = 1 / 8
@@ -65,7 +66,7 @@ class Figures(KeyFigures, frozen=True):
 def check(run: Recorded) -> Answer:
     """No figures where the lock was not told to wait, or lets several clients in."""
     wait_ns = round(run.config.wait_ms * 1e6)
-    if not wait_ns or not run.is_exclusive:
+    if not wait_ns or not run.is_exclusive or run.ledger is None:
         return Answer()
     calls = run.ops[(run.ops["f"] == "acquire").to_numpy(bool)]
     calls = calls[(calls.duplicated(["client", "life"]) & calls["outcome"].isin(["ok", "fail"])).to_numpy(bool)]
@@ -73,7 +74,8 @@ def check(run: Recorded) -> Answer:
     early, longest_ns = _early(run, calls, wait_ns)
     if len(early):
         # Only where it matters, because the answers to many calls are many.
-        calls = calls.drop(early.index[[_outlives_the_wait(run, row, wait_ns) for row in early.itertuples()]])
+        of_process = task_connections(run, run.ledger) if run.config.users_per_client > 1 else {}
+        calls = calls.drop(early.index[[not _asked_again(run, row, of_process) for row in early.itertuples()]])
         early, longest_ns = _early(run, calls, wait_ns)
     refused = calls[(calls["outcome"] == "fail").to_numpy(bool)]
     if not len(early):
@@ -103,14 +105,18 @@ def _early(run: Recorded, calls: pd.DataFrame, wait_ns: int) -> tuple[pd.DataFra
     return calls[is_early], int(ran.max())
 
 
-def _outlives_the_wait(run: Recorded, call: Any, wait_ns: int) -> bool:
-    """Whether the client was told last, as a number of milliseconds, that the key lives for longer than it may wait.
-    Which task of a process was told is not on record."""
-    answered = _answered(run, str(call.client), int(call.invoke_ns), int(call.complete_ns))
-    told = [one.reply for one, _ in answered if any(str(call.key) in name for name in one.keys)]
-    left_ms, lease_ms = (wait_ns - call.complete_ns + call.invoke_ns) / 1e6, run.lease_ms
-    may_be_its = told if run.config.users_per_client > 1 else told[-1:]
-    return any(reply.isdigit() and left_ms < int(reply) <= lease_ms for reply in map(str, may_be_its))
+def _asked_again(run: Recorded, call: Any, of_process: Mapping[str, Mapping[int, str]]) -> bool:
+    """Whether the client had asked a node for the key, was answered, and asked the same once more. `of_process`: by
+    process, the task of each connection that is known."""
+    client = str(call.client)
+    whose = of_process.get(process_of(client), {})
+    answered = _answered(run, client, int(call.invoke_ns), int(call.complete_ns))
+    asked = [
+        (node, one.command, *one.arguments[:1])
+        for one, node in answered
+        if any(str(call.key) in name for name in one.keys) and whose.get(one.connection, process_of(client)) == client
+    ]
+    return len(asked) > len(set(asked))
 
 
 def _took_ns(calls: pd.DataFrame) -> Ints:
