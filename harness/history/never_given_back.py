@@ -4,7 +4,8 @@ What granted acquires do to such a key, and what releases do, are opposites: a p
 gives back what it took last, or deletes the key. A SET begins anew: what was taken before may be back. Where a key has
 a time to live, or anything else changes it, as what purges the members of clients that are gone does, nothing is
 known, unless it holds tokens: members that clients put back by the name by which they took them. A token is lost when
-no key of the lock holds it any more.
+no key of the lock holds it any more. Nothing is lost where no client was refused a lease later, or still waited: a lock
+may take back what is left of a client that is gone when it runs out.
 """
 
 from __future__ import annotations
@@ -40,12 +41,16 @@ def never_given_back(run: Recorded, ledger: Ledger, by_ns: int) -> Iterator[Chan
     """The requests that took something for a call that was not granted, or for a section, and that was over by then;
     each as one change that it made, in order."""
     places, left_ns = places_of(run.sections), run.sections["end_ns"].tolist()
+    refused = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] != "ok")).to_numpy(bool)]
+    missed_ns = refused.groupby(refused["key"].astype(str))["complete_ns"].max().to_dict()
+    lease_ns = round(run.lease_ms * 1e6)
     taken = [row for _, own in ledger.rows.groupby("key", observed=True) for row in _taken(run, ledger, own)]
     for change in map(ledger.change, sorted(taken)):
         place = places.get((change["task"], change["life"], change["section"]))
         is_granted = place is not None and change["outcome"] == "ok"
         over_ns = left_ns[place] if is_granted and place is not None else max(change["at_ns"], change["complete_ns"])
-        if over_ns <= by_ns:
+        is_missed = any(at_ns >= over_ns + lease_ns and key in change["key"] for key, at_ns in missed_ns.items())
+        if over_ns <= by_ns and is_missed:
             yield change
 
 
