@@ -95,9 +95,11 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
     staying: defaultdict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
     handed_on = HandedOn(run, backing.owners)
     columns = ("section", "value", "lock_key", "node", "from_min_ns", "from_max_ns", "to_min_ns", "expires_ns")
-    for setter, value, key, node, since_ns, from_ns, to_ns, expires_ns in rows_of(backing.owners.holdings, *columns):
+    for setter, value, key, node, since_ns, from_ns, to_ns, *ends in rows_of(
+        backing.owners.holdings, *columns, "let_go_ns"
+    ):
         for section, taken_ns in handed_on.uses(setter, value, str(key), from_ns, to_ns):
-            until_ns = min(to_ns, expires_ns, taken_ns)
+            until_ns = min(to_ns, *ends, taken_ns)
             if section in released and until_ns - max(from_ns, released[section]) > _SLACK_NS:
                 staying[section][str(node)] = since_ns, until_ns
     clients, left_ns = run.sections["client"].astype(str).tolist(), run.sections["end_ns"].tolist()

@@ -53,6 +53,8 @@ _GRANTS: Final = ("acquire", "reenter")
 _PLAIN: Final = ("SET", "SETEX", "PSETEX", "MSET")
 _OF_SETTER: Final = ("event", "client", "by", "task", "life", "f", "section", "outcome", "at_ns", "from_client_ns")
 _EXAMPLES: Final = 3
+_ROUNDED_NS: Final = 50_000_000
+"""A time to live is read a little later than it is set."""
 
 
 class Figures(KeyFigures, frozen=True):
@@ -122,6 +124,8 @@ def _touched(run: Recorded, ledger: Ledger, keys: set[str], single: set[str]) ->
     own = np.isin(what, _HOW) & (of >= 0) & rows["is_seen"].to_numpy(bool)
     own &= rows["key"].isin(list(keys)).to_numpy(bool)
     own &= (rows["cause"] == "request").to_numpy(bool)
+    # What a script sets anew for as long as it was to live is not prolonged.
+    own &= (what != "prolonged") | (ledger.until_ns - _ROUNDED_NS > rows["had_until_ns"].to_numpy(np.int64))
     if not own.any():
         return
     holders = _Holders(run, ledger, single)

@@ -165,13 +165,14 @@ def _denied(run: Recorded, left: list[_Key]) -> Iterator[_Key]:
 
 
 def _after_attempts(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[After, list[_Key]]:
-    """Keys that were set for no section."""
+    """Keys that acquires set for no section. What a release sets is a mark, say."""
     assert run.ledger is not None, "else there would be no owners"
+    f = run.ledger.calls.f
     health, never_undone = _Health(run), {change["event"] for change in attempts_never_undone(run, run.ledger)}
     found: dict[After, list[_Key]] = {"attempt": [], "attempt not undone": []}
     for row in _holdings(owners):
         is_undone, done_ns = row.event not in never_undone, row.done_ns
-        if row.section >= 0 or row.is_gone or (is_undone and not row.is_known_attempt):
+        if row.section >= 0 or row.is_gone or (is_undone and not row.is_known_attempt) or f[row.call] == "release":
             continue
         first, *_ = handed_on.uses(-1, row.value, row.lock_key, row.from_max_ns, row.to_min_ns)
         if first.until_ns < FOREVER_NS:
@@ -196,14 +197,16 @@ class _Row(NamedTuple):
     from_max_ns: int
     to_min_ns: int
     expires_ns: int
+    let_go_ns: int
     task: str | None
+    call: int
     done_ns: int
     is_gone: bool
     event: int
 
     @property
     def until_ns(self) -> int:
-        return min(self.to_min_ns, self.expires_ns)
+        return min(self.to_min_ns, self.expires_ns, self.let_go_ns)
 
     @property
     def is_known_attempt(self) -> bool:

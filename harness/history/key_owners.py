@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _IDENTIFIER: Final = re.compile(r"[0-9a-fA-F-]{8,}|[0-9A-Za-z+/=_-]{16,}")
 _SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
+_IN_PLACE: Final = ("APPEND", "SETRANGE", "SETBIT", "BITFIELD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Owners:
     is_gone          whether its owner was gone by then
     renewals_sent    when each of its renewals was sent; -1 if that is not known
     taken_over_ns    when a later acquire of its client asked to prolong it; forever if none did
+    let_go_ns        when a release asked to let it expire sooner than it would have; forever if none did
 
     `values`: by place in `sections`, the values that were set for that section, or that its client found there: no
     other client's. Empty for a section that set no key although others do, and missing where the value does not tell
@@ -85,7 +87,8 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
     holdings = done_with(run, ledger, holdings, left_ns(run))
     sent = (tuple(map(setters.sent_ns, events)) for events in holdings["renewed_by"])
     taken = [setters.taken_over_ns(*of) for of in rows_of(holdings, "call", "client", "renewed_by")]
-    holdings = holdings.assign(renewals_sent=objects(sent), taken_over_ns=np.array(taken, np.int64))
+    let_go = np.array([setters.let_go_ns(events) for events in holdings["renewed_by"]], np.int64)
+    holdings = holdings.assign(renewals_sent=objects(sent), taken_over_ns=np.array(taken, np.int64), let_go_ns=let_go)
     if "shared" in run.sections:
         # Readers share a key, so what it holds is not one reader's.
         alone = np.flatnonzero(run.sections["shared"].to_numpy() == 0)
@@ -99,12 +102,11 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
 
 
 def _places(run: RunTables, holdings: pd.DataFrame, ledger: Ledger) -> pd.DataFrame:
-    """The holdings, without the keys in which a lock that lets several clients in counts its places: no client's."""
-    if run.is_exclusive:
-        return holdings
-    rows = ledger.rows
-    count = (*COUNTS, "HINCRBY") if run.config.permits > 1 else COUNTS  # a reader's field of a hash is its own
-    counted = rows["key"][rows["did"].isin(count)].unique()
+    """The holdings, without the keys whose value requests change in place: no client's. So are those in which a lock
+    that lets several clients in counts its places."""
+    rows, counts = ledger.rows, () if run.is_exclusive else COUNTS
+    count = (*counts, "HINCRBY") if run.config.permits > 1 else counts  # a reader's field of a hash is its own
+    counted = rows["key"][rows["did"].isin((*count, *_IN_PLACE))].unique()
     return holdings[~holdings["key"].isin(counted)].reset_index(drop=True)
 
 

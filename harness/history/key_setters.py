@@ -85,6 +85,7 @@ class Setters:
     @classmethod
     def of(cls, run: RunTables, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
         rows = {name: ledger.rows[name].tolist() for name in _COLUMNS}
+        rows["is_shorter"] = (ledger.until_ns < ledger.rows["had_until_ns"].to_numpy(np.int64)).tolist()
         row_of = {event: row for row, event in enumerate(rows["event"]) if event >= 0}
         requested = known(run.sections["requested_ns"])[1].tolist()
         handed = {row: _receiver(ledger, call, places) for row, call in ledger.handed_over.items()}
@@ -121,9 +122,20 @@ class Setters:
         """Whether an earlier round of a granted acquire set it, and the last one did not take it over."""
         rows = self.rows
         sent_ns = self.renewed_ns.get(row, rows["from_client_ns"][row])
-        return (rows["call"][row], rows["key"][row], rows["value"][row]) in self.given_up or (
-            section != NO_SECTION and 0 <= sent_ns < self.requested[section]
-        )
+        if (rows["call"][row], rows["key"][row], rows["value"][row]) in self.given_up:
+            return True
+        if section == NO_SECTION or not 0 <= sent_ns < self.requested[section]:
+            return False
+        # The last round may ask for the same value, and find it.
+        of = rows["client"][row], rows["node"][row], self.requested[section], rows["complete_ns"][row]
+        return not any(rows["value"][row] in one.arguments for one in self.requests.between(*of))
+
+    def let_go_ns(self, renewed_by: Iterable[int]) -> int:
+        """When a release asked to let the key expire sooner than it would have; forever if none did."""
+        rows = self.rows
+        some = (self.row_of[event] for event in renewed_by if event in self.row_of)
+        shorter = (row for row in some if rows["is_shorter"][row] and rows["f"][row] in ("release", None))
+        return min((rows["from_client_ns"][row] for row in shorter), default=FOREVER_NS)
 
     def taken_over_ns(self, call: int, client: str | None, renewed_by: Iterable[int]) -> int:
         """When a later acquire of the client that had set a key in this call asked to prolong it; forever if none

@@ -39,7 +39,7 @@ from harness.history.handed_over import handed_over
 from harness.history.key_changes import ENDINGS, derive_changes
 from harness.history.link_activity import Links
 from harness.history.needed_requests import needed_requests
-from harness.history.node_requests import NodeRequests
+from harness.history.node_requests import NodeRequests, names_in, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -122,6 +122,13 @@ class Ledger:
         return frozenset(str(value) for value in setters.index[setters > 1] if not str(value).lstrip("-").isdigit())
 
     @cached_property
+    def until_ns(self) -> Ints:
+        """By row that changed a key or prolonged it: what the key holds since then cannot have expired before this;
+        forever if that is not known."""
+        later = self.rows.groupby("of")["had_until_ns"].shift(-1, fill_value=FOREVER_NS)
+        return later.to_numpy(np.int64)
+
+    @cached_property
     def _columns(self) -> dict[str, list[Any]]:
         return {str(name): self.rows[name].tolist() for name in self.rows}
 
@@ -185,12 +192,33 @@ def _told(changes: pd.DataFrame, causes: ChangeRequests, wire: WireRecord, calls
     )
     is_asked = cause == "request"
     request = np.where(is_asked, causes.request, NONE)
+    what, of = _kept(what, changes, request, wire)
     columns = _of_requests(request, np.where(is_asked, causes.connection, NONE), wire)
     call, is_in_call = _calls(columns, changes["key"].to_numpy(object), calls)
-    owner = np.where(np.isin(what, ("set", "overwritten")), np.arange(len(what)), changes["of"].to_numpy(np.int64))
+    owner = np.where(np.isin(what, ("set", "overwritten")), np.arange(len(what)), of)
     columns = {"request": request, **columns, **_of_calls(call, calls), "is_in_call": is_in_call, "owner": owner}
     columns = {name: pd.Series(own, changes.index, own.dtype) for name, own in columns.items()}
-    return changes.assign(cause=pd.Categorical(cause), **columns)
+    return changes.assign(what=pd.Categorical(what), of=of, cause=pd.Categorical(cause), **columns)
+
+
+def _kept(what: Any, changes: pd.DataFrame, request: Ints, wire: WireRecord) -> tuple[Any, Ints]:
+    """What happened, and to which row's key. A value set over another one may name others than its own request does,
+    who had set the key before: then the key was changed, like a hash that gets another field. So may the unread values
+    of such a lock."""
+    of, what = changes["of"].to_numpy(np.int64), what.copy()
+    over = np.flatnonzero((what == "overwritten") & (of >= 0) & (request != NONE))
+    if not len(over):
+        return what, of
+    said = names_in(wire.requests, request[(setting := np.flatnonzero(np.isin(what, ("set", "overwritten"))))])
+    named = [set().union(*map(names_of, words)) for words in said]
+    every, own = set[str]().union(*named), dict(zip(setting.tolist(), named, strict=True))
+    held = dict(zip(over.tolist(), changes["value"].iloc[over].tolist(), strict=True))
+    keeps = {row: bool(names_of(value) & every - own[row]) for row, value in held.items() if value is not None}
+    root = np.arange(len(of))
+    for row in held if any(keeps.values()) else ():
+        if keeps.get(row, True):
+            what[row], root[row] = "changed", root[of[row]]
+    return what, np.where(of < 0, of, root[of])
 
 
 def _of_requests(request: Ints, connection: Ints, wire: WireRecord) -> dict[str, Any]:

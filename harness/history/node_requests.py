@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,25 @@ from harness.history.error_replies import error_of, may_be_the_scripts
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
     from harness.history.groups import Ints
+
+
+_LEAST_LETTERS: Final = 8
+_NAME: Final = re.compile(r"[^\s\"',:;|{}\[\]()]{8,}")
+
+
+def names_in(requests: pa.Table, places: Ints) -> list[set[str]]:
+    """By place in `requests`, the words that can name a member; none where the place is -1."""
+    taken = requests["arguments"].take(pa.array(places, mask=places < 0)).to_pylist()
+    return [{str(word) for word in words or () if _is_name(str(word))} for words in taken]
+
+
+def names_of(text: str) -> set[str]:
+    """The parts of it that can name who holds the lock."""
+    return {part for part in _NAME.findall(text) if _is_name(part)}
+
+
+def _is_name(word: str) -> bool:
+    return len(word) >= _LEAST_LETTERS and not word.lstrip("-").replace(".", "").isdigit()
 
 
 class Request(NamedTuple):

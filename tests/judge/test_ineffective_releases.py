@@ -141,3 +141,12 @@ def test_the_longest_is_shown_with_the_first_ones() -> None:
     (finding,) = answer.findings
     assert (finding.count, [example["section"] for example in finding.examples]) == (6, [1, 2, 3, 5])
     assert answer.figures.longest_ms == 400
+
+
+@pytest.mark.parametrize(("ttl", "ineffective"), [(700, 0), (2_000, 1)])
+def test_a_release_may_let_the_keys_expire_a_little_later(ttl: int, ineffective: int) -> None:
+    """Without it they would live until 2,008."""
+    history = History(nodes=1).watch("n1").section("c1", 10, 50, asked=5).sets("c1", "v1")
+    history.seen("n1", "set", 8, "v1", ttl=2_000).seen("n1", "prolonged", 50.4, "v1", since=50.1, ttl=ttl, read=51)
+    history.request("c1", "n1", "EVAL leave 1 k1 v1", 50.2, 50.4)
+    assert found(history.seen("n1", "expired", 50 + ttl)).figures.ineffective == ineffective

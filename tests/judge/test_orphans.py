@@ -605,3 +605,27 @@ def test_the_names_of_the_fields_do_not_tell_whose_a_hash_is(outcome: str, numbe
         history.op("c3", "acquire", "fail", 1 + turn, since, since + 10)
     history.seen("n1", "blind", 900)
     assert sum(blamed(history)) == number
+
+
+@pytest.mark.parametrize(("value", "orphans"), [("v1", 0), ("v2", 1)])
+def test_a_value_that_the_round_that_was_granted_asks_for_again_is_its_sections(value: str, orphans: int) -> None:
+    """c1's first request had no answer. The next one, at 60, found the key, and was told how long it lives."""
+    history = History(ttl_ms=100).watch("n1").section("c2", -300, -250, asked=-305).sets("c2", "other")
+    history.seen("n1", "set", -302, "other", ttl=100).seen("n1", "deleted", -250)
+    history.section("c1", 62, 150, asked=9, requested_ns=ms(59.5), deadline=100)
+    history.request("c1", "n1", "EVAL take 1 k1 v1 100", 10, 11, told=None)
+    history.seen("n1", "set", 11, "v1", since=9.9, ttl=100)
+    history.by(history.key_events[-1], len(history.requests) - 1)
+    history.request("c1", "n1", f"EVAL take 1 k1 {value} 100", 60, 61, reply="49", did=False)
+    assert figures(history.seen("n1", "deleted", 105)).count == orphans
+
+
+@pytest.mark.parametrize(("command", "number"), [("SETRANGE", 0), ("SET", 1)])
+def test_a_string_that_is_changed_in_place_is_nobodys(command: str, number: int) -> None:
+    """c1 made it, with no expiry; each owner writes itself into it."""
+    history = History(ttl_ms=100).watch("n1").section("c1", 10, 40, asked=5)
+    history.seen("n1", "set", 9, "-", since=8).request("c1", "n1", "EVAL take 1 k1 c1 100", 8, 9)
+    history.request("c1", "n1", "EVAL leave 1 k1 c1", 40.2, 40.4).seen("n1", "changed", 40.4, "-", since=40.1)
+    history.by(history.key_events[-1], len(history.requests) - 1)
+    history.key_events[-1].command = command
+    assert figures(history.seen("n1", "deleted", 900)).count == number

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.checkers.explained import explain
+from harness.checkers.judge import judge
 from harness.checkers.ownership import Figures, check
 from harness.verdict import Answer, Verdict
 from tests.golden import Golden
@@ -643,3 +644,46 @@ def test_a_key_that_lives_for_longer_than_a_lease_is_its_clients_until_the_lease
     """c2's lease is over at 600, and it stays on until 900; its value tells when the lease is over."""
     history = during("acquire", inside(ttl=ttl), at=at - 5)
     assert found(overwrites(history, at, "EVAL lock 1 k1 a 400"))[0] == number
+
+
+def document(*, keeps: bool = True, unread: bool = False) -> History:
+    """The value tells who holds the lock, and who waits. c2's acquire adds itself to it, twice, while c1 is inside, and
+    is granted the lock when c1 has left it; then c3 adds itself."""
+    first, second, third = "c1-holder", "c2-waiter", "c3-waiter"
+    history = History(ttl_ms=400, nodes=1, clients=3).watch("n1")
+    history.section("c1", 12, 100, asked=9, requested_ns=ms(9.5), deadline=400)
+    history.section("c2", 132, 200, asked=29, requested_ns=ms(129.5), deadline=520).op(
+        "c3", "acquire", "fail", 1, 139, 190
+    )
+    for client, at, value in (
+        ("c1", 10, f'{{"by":"{first}"}}'),
+        ("c2", 30, None if unread else f'{{"by":"{first if keeps else ""}","queue":["{second}"]}}'),
+        ("c2", 60, f'{{"by":"{first if keeps else ""}","queue":["{second}"],"n":2}}'),
+        ("c1", 100.2, f'{{"queue":["{second}"]}}'),
+        ("c2", 130, f'{{"by":"{second}"}}'),
+        ("c3", 140, f'{{"by":"{second}","queue":["{third}"]}}'),
+        ("c3", 180, f'{{"by":"{second}"}}'),
+    ):
+        own = {"c1": first, "c2": second, "c3": third}[client]
+        history.request(client, "n1", f"EVAL step 1 k1 {own} 400", at, at + 0.3)
+        history.seen("n1", "set", at + 0.3, value, since=at - 0.1, ttl=400)
+        history.by(history.key_events[-1], len(history.requests) - 1)
+    history.request("c2", "n1", f"EVAL leave 1 k1 {second}", 200.2, 200.4)
+    return history.seen("n1", "deleted", 200.4, since=200.1).seen("n1", "blind", 900)
+
+
+@pytest.mark.parametrize("unread", [False, True])
+def test_a_value_that_names_its_owner_and_who_waits_may_be_set_by_who_waits(unread: bool) -> None:
+    assert [finding.kind for finding in judge(document(unread=unread).recorded()).findings] == []
+
+
+def test_a_value_that_does_not_name_its_owner_any_more_takes_the_key() -> None:
+    assert found(document(keeps=False))[0] == 1
+
+
+@pytest.mark.parametrize(("left", "number"), [(400, 1), (342, 1), (340, 0), (200, 0)])
+def test_what_is_to_live_for_no_longer_than_before_is_not_prolonged(left: int, number: int) -> None:
+    """The key was to live until 892; it gets its own value anew at 602."""
+    history = during("release", inside(), outcome="fail").seen("n1", "set", 602, "b", since=599, ttl=left)
+    history.request("c1", "n1", "EVAL save 1 k1 400", 600, 601).seen("n1", "deleted", 700)
+    assert found(history)[1] == number

@@ -518,3 +518,29 @@ def test_other_nodes_may_have_said_that_the_lock_was_lost() -> None:
     assert lost(called_lost(nodes=3)) == 6
     few: Any = check(called_lost(nodes=5).recorded()).figures
     assert few.denied == 0
+
+
+@pytest.mark.parametrize(("left", "number"), [(300, 0), (900, 3)])
+def test_a_release_may_let_the_key_expire_a_little_later(left: int, number: int) -> None:
+    """A lock that is held at least for some time. Each key would live until 900 ms after it was set."""
+    history = released(990, 990, 990, deleted=False)
+    for at in (0, 1_000, 2_000):
+        history.request("c1", "n1", "EVAL leave 1 k1 v", at + 55, at + 56)
+        history.seen("n1", "prolonged", at + 56, f"v{1 + at // 1_000}", since=at + 54, ttl=left, read=at + 56)
+        history.by(history.key_events[-1], len(history.requests) - 1)
+    history.key_events.sort(key=lambda event: event.at_ns)
+    assert counted(history)[1] == number
+
+
+def test_what_a_release_sets_is_no_attempts_key() -> None:
+    """A mark of each client that says who had the lock last."""
+    history = History(ttl_ms=900).watch("n1")
+    for number, client in enumerate(("c1", "c2", "c1", "c2")):
+        at = 1_000 * number
+        history.section(client, at + 10, at + 50, number=number + 1, asked=at + 5)
+        for sent, value in ((at + 8, f"v{number}"), (at + 50.2, f"after:{client}")):
+            history.request(client, "n1", f"EVAL step 1 k1 {value}", sent, sent + 0.3)
+            history.seen("n1", "set", sent + 0.3, value, since=sent - 0.1, ttl=900)
+            history.by(history.key_events[-1], len(history.requests) - 1)
+        history.seen("n1", "expired", at + 960)
+    assert counted(history) == (0, 0, 0, 0)
