@@ -7,8 +7,8 @@ the wrong place, or a SET that it had overtaken came after it.
 
 A node counts only if no fault can have hit it, or its link to the client, from `SLACK_MS` before the release was asked
 for: what was under way had arrived by then. And it must have held the value for longer than `SLACK_MS` after the
-answer, and before the lock handed it to the same client again (`harness.history.handed_on`). This costs time and no
-safety.
+answer, and before the lock handed it to the same client again (`harness.history.handed_on`); and for as long after
+another process had asked the node for the lock, or else it kept nobody out. This costs time and no safety.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from harness.history.groups import rows_of
 from harness.history.handed_on import HandedOn
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
+from harness.history.waits import first_missed_ns
 from harness.verdict import Answer, shown
 
 _SLACK_NS: Final = SLACK_MS * 1_000_000
@@ -94,15 +95,18 @@ def _released(run: Recorded, backing: Backing) -> dict[int, int]:
 def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> Iterator[_Ineffective]:
     staying: defaultdict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
     handed_on = HandedOn(run, backing.owners)
+    clients, left_ns = run.sections["client"].astype(str).tolist(), run.sections["end_ns"].tolist()
     columns = ("section", "value", "lock_key", "node", "from_min_ns", "from_max_ns", "to_min_ns", "expires_ns")
     for setter, value, key, node, since_ns, from_ns, to_ns, *ends in rows_of(
         backing.owners.holdings, *columns, "let_go_ns"
     ):
         for section, taken_ns in handed_on.uses(setter, value, str(key), from_ns, to_ns):
             until_ns = min(to_ns, *ends, taken_ns)
-            if section in released and until_ns - max(from_ns, released[section]) > _SLACK_NS:
+            if section not in released or until_ns - max(from_ns, released[section]) <= _SLACK_NS:
+                continue
+            missed_ns = first_missed_ns(run, clients[section], node, key, max(from_ns, released[section]), until_ns)
+            if until_ns - missed_ns > _SLACK_NS:
                 staying[section][str(node)] = since_ns, until_ns
-    clients, left_ns = run.sections["client"].astype(str).tolist(), run.sections["end_ns"].tolist()
     for section in sorted(staying):
         at_ns, undisturbed_from_ns = released[section], left_ns[section] - _SLACK_NS
         healthy = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fencepost.history import ClientEnd
+from fencepost.history import ClientEnd, process_of
 from harness.history.fault_windows import FOREVER_NS, longest_windows
 from harness.history.groups import Groups, codes_of, placed, rows_of
 from harness.history.link_activity import Links
@@ -66,6 +66,22 @@ def _of_cut_off(run: Recorded, links: Links, end: ClientEnd, stop_ns: int) -> tu
     asked = sorted(map(str, run.ops["key"].unique()), key=len)
     named = [key for key in asked if any(key in name for name in activity.keys(since_ns))]
     return since_ns, asked[0] if len(asked) == 1 else named[-1] if named else ""
+
+
+def first_missed_ns(run: Recorded, client: str, node: str, key: str, from_ns: int, to_ns: int) -> int:
+    """From when on, of this time, an acquire of another process was under way to which the node had given an answer
+    about the key; `to_ns` if there was none: a lock that is given back as soon as it is asked for keeps nobody out."""
+    assert run.ledger is not None, "else nobody would know whose the key is"
+    ops, sent = run.ops, run.ledger.sent
+    tries = ops[((ops["f"] == "acquire") & (ops["key"] == key) & (ops["complete_ns"] > from_ns)).to_numpy(np.bool_)]
+    asked = (
+        one.from_client_ns
+        for other, since_ns, until_ns in rows_of(tries, "client", "invoke_ns", "complete_ns")
+        if since_ns < to_ns and process_of(other) != process_of(client)
+        for one in sent.between(process_of(other), node, since_ns, min(until_ns, to_ns))
+        if one.reply is not None and any(key in name for name in one.keys)
+    )
+    return min((max(from_ns, at_ns) for at_ns in asked), default=to_ns)
 
 
 def in_the_way(run: Recorded, wait: Wait, others: list[Wait]) -> list[tuple[int, int]]:

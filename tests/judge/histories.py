@@ -182,6 +182,13 @@ class History:
         event.arguments = arguments or None
         return self
 
+    def wanted(self, since: float = -10, until: float = 20_000, key: str = "k1") -> History:
+        """Another client, which has no answer but no, tries to acquire the key all this time."""
+        self.op(_ANOTHER, "acquire", "fail", 1, since, until, key=key)
+        for node in self.config.node_names:
+            self.request(_ANOTHER, node, f"SET {key} w NX", since + 1, since + 2, reply="null", did=False)
+        return self
+
     def fault(
         self, name: str, began: float, healed: float | None, *, holds: bool = True, gone: bool = True, **hit: Any
     ):

@@ -27,7 +27,8 @@ def released(*stay: float | None, outcome: str = "ok", ttl: int = 2_000, nodes: 
     return history
 
 
-def found(history: History) -> Any:
+def found(history: History, *, is_wanted: bool = True) -> Any:
+    history = history.wanted() if is_wanted else history
     for node in history.config.node_names:
         history.seen(node, "blind", 5_000)
     return check(history.recorded())
@@ -150,3 +151,12 @@ def test_a_release_may_let_the_keys_expire_a_little_later(ttl: int, ineffective:
     history.seen("n1", "set", 8, "v1", ttl=2_000).seen("n1", "prolonged", 50.4, "v1", since=50.1, ttl=ttl, read=51)
     history.request("c1", "n1", "EVAL leave 1 k1 v1", 50.2, 50.4)
     assert found(history.seen("n1", "expired", 50 + ttl)).figures.ineffective == ineffective
+
+
+@pytest.mark.parametrize(("since", "until", "number"), [(500, 600, 1), (560, 600, 0), (20, 40, 0), (20, 90, 1)])
+def test_a_lock_that_is_given_back_when_it_is_asked_for_keeps_nobody_out(
+    since: float, until: float, number: int
+) -> None:
+    """c1 keeps it until 800, and is asked for it then, or never."""
+    history = released(800, 800, 800).wanted(since, until)
+    assert found(history, is_wanted=False).figures.ineffective == number

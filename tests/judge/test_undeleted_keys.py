@@ -34,7 +34,7 @@ def released(*stay: float, deleted: bool = True, outcome: str = "ok", set_at: fl
         history.op("c1", "release", outcome, number, at + 40, at + 50)
         history.seen("n1", "set", at + set_at, f"v{number}", ttl=ttl)
         history.seen("n1", "deleted" if deleted else "expired", at - 10 + until)
-    return history
+    return history.wanted()
 
 
 def refused(*stay: float, set_at: float = 40, since: float | None = None) -> History:
@@ -425,7 +425,7 @@ def test_a_release_that_said_that_the_lock_was_not_held(outcome: str, cause: str
         if words:
             history.request("c1", "n1", words, at + 52, at + 53, reply='"b"', did=False)
         history.seen("n1", "expired", at + 910, since=at + 905)
-    run = history.seen("n1", "blind", 9_000).recorded()
+    run = history.wanted().seen("n1", "blind", 9_000).recorded()
     (finding,) = check(run).findings
     asked = {"asked": "GET", "reply": '"b"'} if words else {}
     assert finding.examples[0].items() >= {"outcome": outcome, **asked}.items()
