@@ -39,7 +39,9 @@ from harness.explain.requests import change_told, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.calls import NO_CALL
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import places_of
+from harness.history.groups import rows_of
+from harness.history.groups import known
 from harness.history.ledger import Change, Ledger
 from harness.history.lock_keys import keys_of_single_sections, lock_keys
 from harness.history.members import Member, taken_members, takes_the_key
@@ -167,6 +169,7 @@ class _Holders:
         self._end, self._deadline = (
             run.sections[name].to_numpy(np.int64).tolist() for name in ("end_ns", "deadline_min_ns")
         )
+        self._requested = known(run.sections["requested_ns"])[1].tolist()
         self._values = run.owners.values if not run.is_exclusive and run.owners is not None else None
         what, of = rows["what"].astype(str), rows["of"].to_numpy(np.int64)
         self._shared = set(of[(what == "changed").to_numpy(bool) & ~_same_client(rows, of)].tolist())
@@ -187,6 +190,8 @@ class _Holders:
         is_granted = section is not None and (
             setter["outcome"] == "ok" if setter["f"] in _GRANTS else setter["f"] in ("extend", "held")
         )
+        if call is None and section is not None and 0 <= setter["from_client_ns"] < self._requested[section]:
+            is_granted = False  # an earlier round of the acquire had set it
         had_time = row["had_until_ns"] < FOREVER_NS and setter["event"] not in self._overlong
         is_single = self._values is None or row["key"] in self._single
         if section is not None and is_granted:

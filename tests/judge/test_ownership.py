@@ -687,3 +687,12 @@ def test_what_is_to_live_for_no_longer_than_before_is_not_prolonged(left: int, n
     history = during("release", inside(), outcome="fail").seen("n1", "set", 602, "b", since=599, ttl=left)
     history.request("c1", "n1", "EVAL save 1 k1 400", 600, 601).seen("n1", "deleted", 700)
     assert found(history)[1] == number
+
+
+@pytest.mark.parametrize(("requested", "number"), [(485, 1), (560, 0)])
+def test_what_an_earlier_round_of_an_acquire_had_set_is_not_its_sections(requested: float, number: int) -> None:
+    """c2's acquire sets the key at 490, undoes that by a mark, and is let in by the other nodes."""
+    history = History(ttl_ms=400).watch("n1").section("c1", 10, 300)
+    history.section("c2", 570, 900, asked=480, requested_ns=ms(requested))
+    history.request("c2", "n1", "EVAL undo 1 k1 b", 490, 491).seen("n1", "set", 492, "b", since=485, ttl=400)
+    assert found(overwrites(during("acquire", history), 600, "EVAL lock 1 k1 a 400"))[0] == number
