@@ -94,7 +94,7 @@ def _early(run: Recorded, ledger: Ledger, grants: pd.DataFrame) -> Iterator[_Ear
         own, column = np.flatnonzero(process == client), run.nodes.index(node)
         asked[own, column] = answers.asked(invoke[own], complete[own])
         answered[own, column] = answers.answered(invoke[own], complete[own])
-    needed = _needed(grants["key"].astype(str).to_numpy(object), asked.sum(axis=1), len(run.nodes), run.permits)
+    needed = _needed(run, grants["key"].astype(str).to_numpy(object), asked.sum(axis=1))
     lacking = np.flatnonzero(answered.sum(axis=1) < needed).tolist()
     held = _Held(run, ledger) if lacking else None
     for one in lacking:
@@ -136,15 +136,17 @@ def answers_of(requests: pa.Table, nodes: Sequence[str]) -> Iterator[tuple[str, 
         yield str(client), str(node), Exchanges(sent[place], told[place])
 
 
-def _needed(keys: Any, asked: Ints, nodes: int, permits: int) -> Ints:
+def _needed(run: Recorded, keys: Any, asked: Ints) -> Ints:
     """By acquire, how many nodes must have answered: a majority of as many as most acquires of its key ask."""
     needed = np.zeros(len(keys), np.int64)
     for key in dict.fromkeys(keys.tolist()):
         own = keys == key
         counts = Counter(asked[own].tolist())
         usual = min(counts, key=lambda number: (-counts[number], number))
-        majority = quorum(nodes)
-        needed[own] = 0 if not usual else 1 if permits > 1 else majority if usual >= majority else quorum(int(usual))
+        majority = quorum(len(run.nodes_of(key)))
+        needed[own] = (
+            0 if not usual else 1 if run.permits > 1 else majority if usual >= majority else quorum(int(usual))
+        )
     return needed
 
 

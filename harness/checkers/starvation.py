@@ -121,10 +121,13 @@ def _waits(run: Recorded) -> Iterator[_Wait]:
     if not len(each):
         return
     config, begin = run.config, run.timeline.start_ns
-    names, last = (config.user_names, run.nodes), int(each["until"].max())
-    stretches = list(reach(*names, run.faults, run.ends, begin, last, group=run.group))
+    last, keys = int(each["until"].max()), dict.fromkeys(map(str, each["key"]))
+    stretches = {
+        nodes: list(reach(config.user_names, nodes, run.faults, run.ends, begin, last, group=run.group))
+        for nodes in dict.fromkeys(map(run.nodes_of, keys))
+    }
     for client, key, since, until in rows_of(each, "client", "key", "since", "until"):
-        able = ((a, b) for a, b, some in stretches if str(client) in some)
+        able = ((a, b) for a, b, some in stretches[run.nodes_of(str(key))] if str(client) in some)
         for a, b in merged(able, since, until):
             if b - a >= _least_ns(run):
                 yield _Wait(str(client), str(key), a, b)
@@ -150,7 +153,7 @@ def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
     invoke, complete = (tries[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     config = run.config
     links = [replace(event, paused_clients=(), killed_clients=()) for event in run.faults]
-    names, last = (config.user_names, run.nodes), int(complete.max())
+    names, last = (config.user_names, run.nodes_of(key)), int(complete.max())
     stretches = reach(*names, links, (), run.timeline.start_ns, last, group=run.group)
     own = {client: (tries["client"] == client).to_numpy(np.bool_) for client in config.user_names}
     for began, done, able in stretches:

@@ -61,7 +61,7 @@ class VainTries:
             return None
         rows = [row for row in own if row.from_max_ns <= until_ns and row.to_min_ns >= since_ns]
         return cls(
-            run.nodes,
+            run.nodes_of(key),
             since_ns,
             until_ns,
             rows,

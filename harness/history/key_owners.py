@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _IDENTIFIER: Final = re.compile(r"[0-9a-fA-F-]{8,}|[0-9A-Za-z+/=_-]{16,}")
 _SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
-_IN_PLACE: Final = ("APPEND", "SETRANGE", "SETBIT", "BITFIELD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +101,12 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
 
 
 def _places(run: RunTables, holdings: pd.DataFrame, ledger: Ledger) -> pd.DataFrame:
-    """The holdings, without the keys whose value requests change in place: no client's. So are those in which a lock
-    that lets several clients in counts its places."""
+    """The holdings, without the keys that count something: no client's. So are those in which a lock that lets several
+    clients in counts its places."""
     rows, counts = ledger.rows, () if run.is_exclusive else COUNTS
     count = (*counts, "HINCRBY") if run.config.permits > 1 else counts  # a reader's field of a hash is its own
-    counted = rows["key"][rows["did"].isin((*count, *_IN_PLACE))].unique()
-    return holdings[~holdings["key"].isin(counted)].reset_index(drop=True)
+    counted = {*ledger.counters, *rows["key"][rows["did"].isin(count)].astype(str)}
+    return holdings[~holdings["key"].isin(list(counted))].reset_index(drop=True)
 
 
 @dataclass(frozen=True, slots=True)

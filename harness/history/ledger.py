@@ -21,6 +21,7 @@ owner            the row of the change that gave the key its owner: `of`, or thi
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.history.calls import NO_CALL, Calls
 from harness.history.change_causes import NONE, ChangeRequests, WireRecord, find_causes
@@ -66,6 +68,9 @@ _OPTIONAL: Final = (
 )
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 
+
+_IN_PLACE: Final = ("APPEND", "SETRANGE", "SETBIT", "BITFIELD")
+_TURNS: Final = 3
 
 Change = Mapping[str, Any]
 """A row of the ledger, and its place as `row`."""
@@ -120,6 +125,32 @@ class Ledger:
         own = rows[(is_set & (rows["f"] == "release") & rows["value"].notna()).to_numpy(bool)]
         setters = own.groupby(own["value"].astype(str))["client"].nunique()
         return frozenset(str(value) for value in setters.index[setters > 1] if not str(value).lstrip("-").isdigit())
+
+    @cached_property
+    def counters(self) -> frozenset[str]:
+        """The keys that no client owns: strings that requests change in place, and those that tell whose turn it is,
+        numbers of which each is set over the one before."""
+        rows = self.rows
+        over = rows[((rows["what"] == "overwritten") & rows["value"].notna() & rows["was"].notna()).to_numpy(bool)]
+        numbers = (
+            (now.isdigit() and was.isdigit(), now, was) for now, was in zip(over["value"], over["was"], strict=True)
+        )
+        is_next = np.array([are and int(now) == int(was) + 1 for are, now, was in numbers], bool)
+        every, turns = (some.astype(str).value_counts() for some in (over["key"], over["key"][is_next]))
+        turns = turns[(turns >= _TURNS) & (2 * turns >= every.reindex(turns.index))]
+        return frozenset([*turns.index, *rows["key"][rows["did"].isin(_IN_PLACE).to_numpy(bool)].astype(str)])
+
+    @cached_property
+    def nodes_of(self) -> Mapping[str, set[str]]:
+        """By key, the nodes to which a request was sent that names it."""
+        names, nodes = self.wire.requests["keys"].combine_chunks(), self.wire.requests["node"].cast(pa.string())
+        table = pa.table({"name": pc.list_flatten(names), "node": nodes.take(pc.list_parent_indices(names))})
+        each = table.group_by(["name", "node"]).aggregate([]).to_pylist()
+        meant, found = self.calls.meant_by(row["name"] for row in each), defaultdict[str, set[str]](set)
+        for row in each:
+            for key in meant[row["name"]]:
+                found[key].add(row["node"])
+        return found
 
     @cached_property
     def until_ns(self) -> Ints:

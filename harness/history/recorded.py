@@ -35,6 +35,12 @@ class Recorded(RunTables):
         wire = None if self.watched is None else self.wire()
         return None if wire is None else Ledger.of(self, self.key_events(), wire)
 
+    def nodes_of(self, key: str) -> tuple[str, ...]:
+        """Those of the lock's nodes that were asked for the key, of which a majority is needed: a lock may spread its
+        keys over them. All if that is not on record."""
+        asked = set[str]() if self.ledger is None else self.ledger.nodes_of.get(key, set())
+        return tuple(node for node in self.nodes if node in asked) or self.nodes
+
     @cached_property
     def whole_ledger(self) -> Ledger | None:
         """The same, where no request to a node of the lock is missing."""

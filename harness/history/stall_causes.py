@@ -121,9 +121,10 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
         return Obstacle("wrong clock", wrong)
     if run.had_no_access:
         return Obstacle("no access", tuple(sorted({denied.node for denied in run.denied})))
-    absences = _absences(run, clients, since_ns, until_ns)
+    own = run.nodes_of(key)
+    absences = _absences(run, own, clients, since_ns, until_ns)
     absent = _absent(absences, until_ns - since_ns)
-    if rejected := _rejected(run, clients, since_ns, until_ns, absent.nodes if absent else ()):
+    if rejected := _rejected(run, own, clients, since_ns, until_ns, absent.nodes if absent else ()):
         return rejected
     ops = run.ops
     tries = ((ops["f"] == "acquire") & (ops["key"] == key)).to_numpy(np.bool_)
@@ -150,10 +151,12 @@ _Times = dict[Kind, list[tuple[int, int]]]
 _ABSENCES: Final[tuple[Kind, ...]] = ("hung", "answering errors", "down", "out of reach")
 
 
-def _absences(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int) -> dict[str, _Times]:
+def _absences(
+    run: Recorded, own: Sequence[str], clients: Sequence[str], since_ns: int, until_ns: int
+) -> dict[str, _Times]:
     """By node, and by how it was not there, when that was: disjoint, in order."""
     found = {}
-    for node in run.nodes:
+    for node in own:
         times: _Times = {kind: [] for kind in _ABSENCES}
         for event, began, done in longest_windows(run.faults):
             if node in event.nodes:
@@ -207,7 +210,7 @@ class _Replies(NamedTuple):
 
 
 def _rejected(
-    run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int, absent: Collection[str]
+    run: Recorded, own: Sequence[str], clients: Sequence[str], since_ns: int, until_ns: int, absent: Collection[str]
 ) -> Obstacle | None:
     """The error that was the answer to nearly all of the clients' requests: on all nodes together, or on each of so
     many that these, or these and the absent ones, leave no majority. No node would carry out such a request. None if
@@ -216,7 +219,7 @@ def _rejected(
     if wire is None:
         return None
     sent, processes = NodeRequests(wire), dict.fromkeys(map(process_of, clients))
-    by_node = {node: _replies(sent, processes, node, since_ns, until_ns) for node in run.nodes}
+    by_node = {node: _replies(sent, processes, node, since_ns, until_ns) for node in own}
     together = _Replies(
         sum(one.total for one in by_node.values()), sum((one.errors for one in by_node.values()), Counter())
     )
@@ -227,7 +230,7 @@ def _rejected(
             for node, one in by_node.items()
             if one.errors[error] >= (1 if is_all else SEVERAL) and (is_all or one.are_nearly_all(error))
         )
-        least = 1 if is_all else len(run.nodes) - quorum(len(run.nodes)) + 1
+        least = 1 if is_all else len(own) - quorum(len(own)) + 1
         missing = () if len(nodes) >= least else tuple(node for node in absent if node not in nodes)
         if nodes and len(nodes) + len(missing) >= least:
             is_unloaded = error == _NOT_LOADED and not _was_loaded(run, sent, nodes, since_ns, until_ns)

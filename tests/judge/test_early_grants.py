@@ -236,3 +236,13 @@ def test_a_node_whose_requests_are_not_all_on_record_may_have_answered() -> None
 def test_nodes_that_the_lock_does_not_use_are_not_counted() -> None:
     history = acquiring((15, 16, 17), nodes=5).sent("c1", 3, 3, 3, 0, 0).sent("c2", 3, 3, 3, 0, 0)
     assert early(history) == []
+
+
+@pytest.mark.parametrize(("asked", "number"), [("n1 n2 n3", 0), ("n1 n2 n3 n4", 1)])
+def test_a_majority_is_one_of_the_nodes_that_are_asked_for_the_key(asked: str, number: int) -> None:
+    """Another client's acquire asks these, for k1, and the others for k2: a lock may spread its keys over the nodes."""
+    history = acquiring((15, 16, 25), nodes=5)
+    for node in history.config.node_names:
+        history.request("c2", node, f"SET {'k1' if node in asked else 'k2'} b NX", 5, 6, did=False)
+    history.section("c2", 500, 510, key="k2")
+    assert len(early(history)) == number

@@ -696,3 +696,16 @@ def test_what_an_earlier_round_of_an_acquire_had_set_is_not_its_sections(request
     history.section("c2", 570, 900, asked=480, requested_ns=ms(requested))
     history.request("c2", "n1", "EVAL undo 1 k1 b", 490, 491).seen("n1", "set", 492, "b", since=485, ttl=400)
     assert found(overwrites(during("acquire", history), 600, "EVAL lock 1 k1 a 400"))[0] == number
+
+
+@pytest.mark.parametrize(("step", "number"), [(1, 0), (7, 4)])
+def test_a_key_that_tells_whose_turn_it_is_is_nobodys(step: int, number: int) -> None:
+    """Each acquire sets the number of its own turn over the one before, also while its client stays on."""
+    history = History(ttl_ms=400, clients=5).watch("n1")
+    for turn in range(5):
+        at, client = 100 * turn + 10, f"c{turn + 1}"
+        history.section(client, at, at + 150, asked=at - 5, deadline=at + 390)
+        history.request(client, "n1", f"EVAL take 1 k1 {client}", at - 2, at - 1)
+        history.seen("n1", "set", at - 1, str(step * turn), since=at - 3, ttl=400)
+        history.by(history.key_events[-1], len(history.requests) - 1)
+    assert found(history) == (number, 0, 0)

@@ -393,3 +393,14 @@ def test_a_lock_that_promises_no_time_is_not_said_to_have_been_free() -> None:
 
     assert gaps(history(granted_ms=100.0)) != []
     assert gaps(history()) == []
+
+
+@pytest.mark.parametrize(("asked", "gap"), [("n1", []), ("n1 n2", []), ("n1 n2 n3", [3800])])
+def test_a_key_needs_a_majority_of_the_nodes_that_are_asked_for_it(asked: str, gap: list[float]) -> None:
+    """A lock may spread its keys over the nodes. n1 is down."""
+    history = tried(200, 4000).fault("f", 150, 3900, nodes=("n1",)).watch("n1", "n2", "n3")
+    for node in ("n1", "n2", "n3"):
+        key = "k1" if node in asked else "k2"
+        history.request("c1", node, f"SET {key} a NX", 5, 6, did=False)
+    history.section("c1", 5000, 5010, number=2, key="k2")
+    assert gaps(history) == gap
