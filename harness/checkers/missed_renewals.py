@@ -118,7 +118,9 @@ def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
             early_ns = row.start_ns + round(EARLY * lease_ns)
             if not _gave_up(ledger.sent, links.of(client), asked, early_ns, since_ns, at_ns):
                 continue
-        if not could_renew(run, process_of(client), since_ns, at_ns) or links.of(client).is_stuck(since_ns, at_ns):
+        if not could_renew(run, process_of(client), str(row.key), since_ns, at_ns) or links.of(client).is_stuck(
+            since_ns, at_ns
+        ):
             continue
         if ran_ns(run, client, row.start_ns, at_ns) >= RAN * lease_ns:
             gone = (node for node, (what, at) in ended.items() if what == "expired" and at <= at_ns)

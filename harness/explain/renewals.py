@@ -54,7 +54,7 @@ def renewals_ended(run: Recorded, side: Side, by_ns: int) -> tuple[str, Cause | 
     section, before = next(earlier, (side, None))
     is_sure = before is not None and not _may_be_of_another_call(ledger, section, before)
     since = f", and none for any lease since {_sent(run, before)}" if before is not None and is_sure else ""
-    was_free = could_renew(run, process_of(side.client), side.start_ns, by_ns)
+    was_free = could_renew(run, process_of(side.client), side.key, side.start_ns, by_ns)
     return f"{side.client} had sent no request to renew it{since}", "not renewed" if was_free else None
 
 

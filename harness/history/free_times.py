@@ -39,12 +39,12 @@ def free_times(run: Recorded, names: set[str], key: str, since_ns: int, until_ns
     held = held[held["key"].isin(list(names)).to_numpy(bool)]
     for node, from_ns, to_ns in rows_of(held, "node", "from_min_ns", "to_max_ns"):
         taken[node].append((from_ns, to_ns))
-    changes = []
-    for node in run.nodes:
+    changes, nodes = [], run.nodes_of(key)
+    for node in nodes:
         unseen = between((window[:2] for window in run.watched.of(node)), 0, FOREVER_NS)
         for began, done in merged([*taken[node], *unseen], since_ns, until_ns):
             changes += [(began, -1), (done, 1)]
-    free, majority = len(run.nodes), quorum(len(run.nodes))
+    free, majority = len(nodes), quorum(len(nodes))
     busy, at_ns = _used(run, key), since_ns
     for when_ns, change in sorted(changes):
         if free < majority:

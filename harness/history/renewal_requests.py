@@ -37,10 +37,11 @@ def renewal_requests(run: Recorded, sent: NodeRequests, section: Any, keys: Coll
     return sorted(found, key=lambda one: one.from_client_ns)
 
 
-def could_renew(run: Recorded, client: str, since_ns: int, at_ns: int) -> bool:
-    """Whether no fault was in force in this time that can have kept the client from asking a majority of the nodes to
-    renew."""
-    calm = set(run.nodes)
+def could_renew(run: Recorded, client: str, key: str, since_ns: int, at_ns: int) -> bool:
+    """Whether no fault was in force in this time that can have kept the client from asking a majority of the key's
+    nodes to renew it."""
+    nodes = run.nodes_of(key)
+    calm = set(nodes)
     for event, began, done in longest_windows(run.faults):
         if began >= at_ns or done <= since_ns:
             continue
@@ -48,6 +49,6 @@ def could_renew(run: Recorded, client: str, since_ns: int, at_ns: int) -> bool:
         if client in event.hit_clients and not linked:
             return False
         calm -= {*event.hit_nodes, *linked}
-    if len(calm) < quorum(len(run.nodes)):
+    if len(calm) < quorum(len(nodes)):
         return False
     return not run.wrong_clocks.nodes(since_ns, at_ns) and not run.wrong_clocks.mislead(client, since_ns, at_ns)

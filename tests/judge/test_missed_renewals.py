@@ -254,3 +254,13 @@ def test_a_majority_of_the_keys_must_have_expired() -> None:
     assert [finding.count for finding in answer.findings] == [2]
     assert answer.findings[0].examples[0]["nodes"] == ("n1", "n2")
     assert answer.findings[0].examples[0]["at_ms"] == 2_391
+
+
+@pytest.mark.parametrize(("cut", "number"), [("n1", 0), ("n2", 2)])
+def test_a_key_that_is_kept_on_one_of_several_nodes_cannot_be_renewed_without_it(cut: str, number: int) -> None:
+    made = renewing(nodes=3).watch("n2", "n3")
+    for start in STARTS:
+        section(made, start)
+    for node in ("n1", "n2", "n3"):
+        made.seen(node, "blind", 9_000)
+    assert missed(made.fault("f1", 2_100, 4_300, cut_links=(("c1", cut),))) == number
