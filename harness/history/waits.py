@@ -73,11 +73,13 @@ def first_missed_ns(run: Recorded, client: str, node: str, key: str, from_ns: in
     about the key; `to_ns` if there was none: a lock that is given back as soon as it is asked for keeps nobody out."""
     assert run.ledger is not None, "else nobody would know whose the key is"
     ops, sent = run.ops, run.ledger.sent
-    tries = ops[((ops["f"] == "acquire") & (ops["key"] == key) & (ops["complete_ns"] > from_ns)).to_numpy(np.bool_)]
+    meanwhile = (ops["f"] == "acquire") & (ops["complete_ns"] > from_ns) & (ops["invoke_ns"] < to_ns)
     asked = (
         one.from_client_ns
-        for other, since_ns, until_ns in rows_of(tries, "client", "invoke_ns", "complete_ns")
-        if since_ns < to_ns and process_of(other) != process_of(client)
+        for other, of, since_ns, until_ns in rows_of(
+            ops[meanwhile.to_numpy(np.bool_)], "client", "key", "invoke_ns", "complete_ns"
+        )
+        if of == key and process_of(other) != process_of(client)
         for one in sent.between(process_of(other), node, since_ns, min(until_ns, to_ns))
         if one.reply is not None and any(key in name for name in one.keys)
     )
