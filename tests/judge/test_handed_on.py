@@ -44,7 +44,7 @@ def tenure(
 
 
 def found(history: History) -> list[Finding]:
-    run = history.recorded()
+    run = history.wanted().recorded()
     checks = (ineffective_releases.check, undeleted_keys.check, key_losses.check)
     return [finding for check in checks for finding in check(run).findings]
 
