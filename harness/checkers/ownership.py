@@ -127,7 +127,7 @@ def _touched(run: Recorded, ledger: Ledger, keys: set[str], single: set[str]) ->
     own &= rows["key"].isin(list(keys)).to_numpy(bool)
     own &= (rows["cause"] == "request").to_numpy(bool)
     # What a script sets anew for as long as it was to live is not prolonged.
-    own &= (what != "prolonged") | (ledger.until_ns - _ROUNDED_NS > rows["had_until_ns"].to_numpy(np.int64))
+    own &= (what != "prolonged") | (rows["until_ns"] - _ROUNDED_NS > rows["had_until_ns"]).to_numpy(bool)
     if not own.any():
         return
     holders = _Holders(run, ledger, single)

@@ -7,6 +7,7 @@ what             "set": it was free; "overwritten": by another value, or by one 
 value            what it holds since then, or held until then; missing if that could not be read
 was              what it held until then; missing if it was free, or that is not known
 had_until_ns     what it held until then cannot have expired before this; forever if no time to live is known
+until_ns         the same of what it holds since then
 since_ns, at_ns  the node did it between these two
 event            the place of the event in `nodes.jsonl`; -1 for a key that was lost
 of               the row that had set the key; -1 if the witness did not see that
@@ -53,6 +54,7 @@ class _ChangeRow:
     place: int = -1
     did: str | None = None
     arguments: list[str] | None = None
+    until_ns: int = FOREVER_NS
 
 
 _COLUMNS: Final = {column.name: column.type for column in fields(_ChangeRow)}
@@ -131,6 +133,7 @@ def _change(rows: list[_ChangeRow], node: _Node, event: KeyEvent, place: int) ->
     if event.port is not None:
         request = {"port": event.port, "digest": event.digest, "place": event.place, "did": event.command}
         request["arguments"] = event.arguments
+    request["until_ns"] = _expiry(event)
     times = (since_ns, event.at_ns)
     rows.append(_ChangeRow(event.node, key, what, value, was, until_ns, *times, place, of, is_seen=True, **request))
 

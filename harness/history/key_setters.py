@@ -85,7 +85,7 @@ class Setters:
     @classmethod
     def of(cls, run: RunTables, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
         rows = {name: ledger.rows[name].tolist() for name in _COLUMNS}
-        rows["is_shorter"] = (ledger.until_ns < ledger.rows["had_until_ns"].to_numpy(np.int64)).tolist()
+        rows["is_shorter"] = (ledger.rows["until_ns"] < ledger.rows["had_until_ns"]).tolist()
         row_of = {event: row for row, event in enumerate(rows["event"]) if event >= 0}
         requested = known(run.sections["requested_ns"])[1].tolist()
         handed = {row: _receiver(ledger, call, places) for row, call in ledger.handed_over.items()}

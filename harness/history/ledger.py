@@ -71,6 +71,8 @@ _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 
 _IN_PLACE: Final = ("APPEND", "SETRANGE", "SETBIT", "BITFIELD")
 _TURNS: Final = 3
+_INTERNAL: Final = ("port", "digest", "place", "call", "arguments", "until_ns")
+"""The columns that are not for users."""
 
 Change = Mapping[str, Any]
 """A row of the ledger, and its place as `row`."""
@@ -153,13 +155,6 @@ class Ledger:
         return found
 
     @cached_property
-    def until_ns(self) -> Ints:
-        """By row that changed a key or prolonged it: what the key holds since then cannot have expired before this;
-        forever if that is not known."""
-        later = self.rows.groupby("of")["had_until_ns"].shift(-1, fill_value=FOREVER_NS)
-        return later.to_numpy(np.int64)
-
-    @cached_property
     def _columns(self) -> dict[str, list[Any]]:
         return {str(name): self.rows[name].tolist() for name in self.rows}
 
@@ -173,7 +168,7 @@ class Ledger:
     def table(self) -> pd.DataFrame:
         """The rows for pandas: what is not known is missing."""
         numbers = {name: pd.Int64Dtype() for name in _OPTIONAL}
-        rows = self.rows.drop(columns=["port", "digest", "place", "call", "arguments"]).astype(numbers)
+        rows = self.rows.drop(columns=list(_INTERNAL)).astype(numbers)
         until_ns = rows["had_until_ns"].astype(pd.Int64Dtype())
         rows = rows.assign(had_until_ns=until_ns.mask(until_ns >= FOREVER_NS))
         return rows.assign(**{name: rows[name].mask(rows[name] < 0) for name in _OPTIONAL})

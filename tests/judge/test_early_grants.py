@@ -124,7 +124,8 @@ def test_a_lock_on_one_node_needs_its_answer() -> None:
 def test_a_lock_that_asks_less_nodes_than_a_majority_needs_a_majority_of_these() -> None:
     assert early(acquiring((15, 16), nodes=5)) == []
     assert early(acquiring((15, 25), nodes=5)) == [("n1",)]
-    assert early(acquiring((15, 16, 25), nodes=5)) == [("n1", "n2")], "three are a majority of all"
+    others = acquiring((15, 16, 25), nodes=5).request("c2", "n4", "SET k1 b NX", 1, 2)
+    assert early(others.request("c2", "n5", "SET k1 b NX", 1, 2)) == [("n1", "n2")], "three are a majority of all"
 
 
 def test_what_most_acquires_of_the_key_ask_counts() -> None:
