@@ -39,9 +39,7 @@ from harness.explain.requests import change_told, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.calls import NO_CALL
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import places_of
-from harness.history.groups import rows_of
-from harness.history.groups import known
+from harness.history.groups import known, places_of, rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.lock_keys import keys_of_single_sections, lock_keys
 from harness.history.members import Member, taken_members, takes_the_key

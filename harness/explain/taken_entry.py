@@ -19,7 +19,6 @@ from harness.history.ledger import Change, Ledger
 from harness.history.members import takes_the_key
 from harness.history.recorded import Recorded
 
-
 _TAKEN: Final = ("named", "unnamed", "with the key")
 
 
