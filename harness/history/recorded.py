@@ -37,9 +37,11 @@ class Recorded(RunTables):
 
     def nodes_of(self, key: str) -> tuple[str, ...]:
         """Those of the lock's nodes that were asked for the key, of which a majority is needed: a lock may spread its
-        keys over them. All if that is not on record."""
-        asked = set[str]() if self.ledger is None else self.ledger.nodes_of.get(key, set())
-        return tuple(node for node in self.nodes if node in asked) or self.nodes
+        keys over them. All if it does not: a node that was asked for none of them should have been."""
+        asked = {} if self.ledger is None else self.ledger.nodes_of
+        if key not in asked or not set().union(*asked.values()).issuperset(self.nodes):
+            return self.nodes
+        return tuple(node for node in self.nodes if node in asked[key]) or self.nodes
 
     @cached_property
     def whole_ledger(self) -> Ledger | None:
