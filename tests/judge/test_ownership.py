@@ -470,8 +470,8 @@ def test_what_a_script_that_hands_over_sets_unread_is_of_no_known_client(script:
     history = handed_over("ticket").op("c2", "acquire", "fail", 2, 920, 930)
     history.request("c2", "n1", f"EVAL {script} 1 k1 ticket 400", 921, 922)
     history.seen("n1", "set", 923, since=920, ttl=400)
-    history.section("c1", 950, 1000, number=2, asked=940).op("c1", "extend", "ok", 2, 959, 963)
-    history.request("c1", "n1", "PEXPIRE k1 900", 960, 961).seen("n1", "prolonged", 962, since=959, ttl=900)
+    history.section("c1", 950, 1100, number=2, asked=940).op("c1", "extend", "ok", 2, 1039, 1043)
+    history.request("c1", "n1", "PEXPIRE k1 400", 1040, 1041).seen("n1", "prolonged", 1042, since=1039, ttl=400)
     assert sum(found(history)) == number
 
 
