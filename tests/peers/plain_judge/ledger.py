@@ -31,14 +31,16 @@ class Call:
 @dataclass(eq=False)
 class Change:
     """What happened to a key on a node. `what`: see the document. `owner`: the change that gave the key its present
-    owner, and `of` that of the owner before. `had_ttl`: what it held before had a time to live that is known."""
+    owner, and `of` that of the owner before. `had_until_ns`: what it held before lives so long at least; forever if no
+    time to live is known. `until_ns`: so does what it holds now."""
 
     event: Line
     what: str
     value: str | None
     was: str | None
     of: Change | None
-    had_ttl: bool
+    had_until_ns: float
+    until_ns: float
     owner: Change | None = None
     connection: Line | None = None
     """Over which the request came that made it; None if no request on record did."""
@@ -46,6 +48,10 @@ class Change:
     """None, too, if it was one of several of the same words."""
     call: Call | None = None
     is_in_call: bool = False
+
+    @property
+    def had_ttl(self) -> bool:
+        return self.had_until_ns < inf
 
     @property
     def client(self) -> str | None:
@@ -83,8 +89,9 @@ def _changes(events: list[Line]) -> list[Change]:
     for event in events:
         node, name, value = event["node"], event["event"], event.get("value")
         place = node, event.get("key", "")
-        owner, was, had_ttl = there.get(place, (None, None, False))
-        has_ttl = event.get("ttl_ms") is not None
+        owner, was, had_until_ns = there.get(place, (None, None, inf))
+        ttl_ms = event.get("ttl_ms")
+        until_ns = inf if ttl_ms is None else event["at_ns"] + ttl_ms * 1_000_000
         if name == "blind":
             hidden |= {at: there[at] for at in there if at[0] == node}
             there = {at: there[at] for at in there if at[0] != node}
@@ -93,7 +100,7 @@ def _changes(events: list[Line]) -> list[Change]:
         elif name == "seen":
             before = hidden.pop(place, None)
             is_same = before is not None and value in (before[1], None)
-            there[place] = before if is_same else (None, value, has_ttl)
+            there[place] = before if is_same else (None, value, until_ns)
         else:
             what = name
             if name in ("set", "changed"):
@@ -102,13 +109,13 @@ def _changes(events: list[Line]) -> list[Change]:
                     what = "set"
                 elif name == "set" and value is not None and value == was:
                     what = "prolonged"
-            change = Change(event, what, value, was, owner, had_ttl)
+            change = Change(event, what, value, was, owner, had_until_ns, until_ns)
             change.owner = change if what in ("set", "overwritten") else owner
             found.append(change)
             if what in ("deleted", "expired", "evicted"):
                 there.pop(place, None)
             elif place in there or what == "set":
-                there[place] = (change.owner, was if what == "prolonged" and value is None else value, has_ttl)
+                there[place] = (change.owner, was if what == "prolonged" and value is None else value, until_ns)
     return found
 
 

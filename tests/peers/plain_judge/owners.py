@@ -10,6 +10,8 @@ from tests.peers.plain_judge.ledger import GRANTS, Change
 from tests.peers.plain_judge.sections import Section
 
 SCRIPTS = ("EVAL", "EVALSHA", "FCALL")
+_ROUNDED_NS = 50_000_000
+"""A time to live is read a little later than it is set."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ def anothers_keys(folder: Folder, sections: list[Section], changes: list[Change]
             continue
         if owned.call is None or (permits > 1 and (change.was is None or len(setters.get(change.was, ())) != 1)):
             continue
+        if change.what == "prolonged" and change.until_ns - _ROUNDED_NS <= change.had_until_ns:
+            continue  # it lives no longer than before
         owner = section_of(owned, sections)
         if owner and at_ns < owner.end:
             until = owner.earliest
