@@ -68,7 +68,7 @@ def all_entries(rows: pd.DataFrame, arguments: Sequence[Sequence[str] | None]) -
     found = list[Entry]()
     told = dict(zip(rows.index.tolist(), arguments, strict=True))
     for (node, key), own in rows.groupby(["node", "key"], observed=True):
-        held = _Held(str(node), str(key))
+        held = _Contents(str(node), str(key))
         for row, change in zip(own.index.tolist(), rows_of(own, *_COLUMNS), strict=True):
             found += held.change(row, told[row], *change)
         found += held.there
@@ -76,7 +76,7 @@ def all_entries(rows: pd.DataFrame, arguments: Sequence[Sequence[str] | None]) -
 
 
 @dataclass
-class _Held:
+class _Contents:
     """What a key holds. `is_whole`: nothing else, and a list in this order."""
 
     node: str
