@@ -35,7 +35,6 @@ from harness.history.handed_on import HandedOn
 from harness.history.key_owners import Owners
 from harness.history.recorded import Recorded
 from harness.history.undone_attempts import attempts_never_undone
-from harness.history.waits import first_missed_ns
 from harness.verdict import Answer, Finding, worst_first
 
 SLACK_MS: Final = 250
@@ -110,7 +109,6 @@ def check(run: Recorded) -> Answer:
     handed_on = HandedOn(run, owners)
     keys = _after_releases(run, owners, handed_on) | _after_attempts(run, owners, handed_on)
     left = {after: [key for key in some if key.stayed] for after, some in keys.items()}
-    left["release"] = [key for key in left["release"] if _is_missed(run, key)]
     left["release denied"] = list(_denied(run, left["release denied"]))
     of_releases, of_attempts = (len(keys[after]) for after in ("release", "attempt"))
     by_releases, denied, by_attempts, not_undone = (len(left[after]) for after in _WORDS)
@@ -149,11 +147,6 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
             ):
                 found["release denied"].append(key)
     return found
-
-
-def _is_missed(run: Recorded, key: _Key) -> bool:
-    missed_ns = first_missed_ns(run, str(key.client), key.node, key.key, key.done_ns, key.until_ns)
-    return key.until_ns - missed_ns > _SLACK_NS
 
 
 def _denied(run: Recorded, left: list[_Key]) -> Iterator[_Key]:
