@@ -65,7 +65,7 @@ def _client(random: Random, history: History, requests: list[_Request], client: 
             ask(f"SET k1 {value}-tried NX PX {TTL}", at + 1, at + 2)
             ask(f"EVAL s 1 k1 {value}-tried", at + 3, at + 4)
             if random.random() < 0.2:
-                ask(f"PEXPIRE k1 {TTL}", at + 2, at + 3)
+                ask(f"PEXPIRE k1 {2 * TTL}", at + 2, at + 3)
             at += random.uniform(6, 20)
         asked, at = at, at + 5
         ask(f"SET k1 {value} NX PX {TTL}", asked + 1, at - 2)
@@ -73,7 +73,7 @@ def _client(random: Random, history: History, requests: list[_Request], client: 
         extended = []
         while random.random() < 0.4:
             at += random.uniform(5, 30)
-            words = f"PEXPIRE k1 {TTL}" if extend_by == "PEXPIRE" else f"SET k1 {value} PX {TTL}"
+            words = f"PEXPIRE k1 {2 * TTL}" if extend_by == "PEXPIRE" else f"SET k1 {value} PX {TTL}"
             ask(words, at + 1, at + 3)
             if random.random() < 0.7:
                 extended.append((at, random.choice(["ok", "fail", "info"])))
@@ -132,9 +132,9 @@ def _do(held: dict[str, tuple[str, float]], node: str, words: list[str], at: flo
         case ["SET", _, value, *_]:
             held[node] = value, at + TTL
             return "set", value, TTL
-        case ["PEXPIRE", *_] if node in held:
-            held[node] = held[node][0], at + TTL
-            return "prolonged", held[node][0], TTL
+        case ["PEXPIRE", _, ttl] if node in held:
+            held[node] = held[node][0], at + int(ttl)
+            return "prolonged", held[node][0], int(ttl)
         case ["EVAL", *_, value] if node in held and held[node][0] == value:
             del held[node]
             return "deleted", None, None

@@ -95,13 +95,14 @@ def anothers_keys(folder: Folder, sections: list[Section], changes: list[Change]
         if change.what == "prolonged" and change.until_ns - _ROUNDED_NS <= change.had_until_ns:
             continue  # it lives no longer than before
         owner = section_of(owned, sections)
-        if owner and at_ns < owner.end:
+        is_early = owner is not None and 0 <= owned.sent_ns < (owner.leases[0].requested_ns or 0)
+        if owner and at_ns < owner.end and not is_early:
             until = owner.earliest
             if folder.config["nodes"] > 1:  # the value may tell the time, and this node may not know of extensions
                 until = min(until, (owned.sent_ns or 0) + folder.config["ttl_ms"] * 1e6)
             is_wrong = (change.had_ttl or at_ns <= until) and not _may_note(change)
         else:  # left by a section, or of an attempt
-            of_acquire = owner is not None or owned.call.f == "acquire"
+            of_acquire = (owner is not None and not is_early) or owned.call.f == "acquire"
             is_wrong = of_acquire and change.had_ttl and permits == 1 and _extends(change) and change.what != "deleted"
         if is_wrong:
             breaks = "liveness" if change.what == "prolonged" and _only_keeps(change) else "lease"
