@@ -263,4 +263,6 @@ def test_a_key_that_is_kept_on_one_of_several_nodes_cannot_be_renewed_without_it
         section(made, start)
     for node in ("n1", "n2", "n3"):
         made.seen(node, "blind", 9_000)
+    for client in made.config.client_names:
+        made.sent(client, 9, 0, 0)
     assert missed(made.fault("f1", 2_100, 4_300, cut_links=(("c1", cut),))) == number
