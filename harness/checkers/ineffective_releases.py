@@ -8,7 +8,7 @@ the wrong place, or a SET that it had overtaken came after it.
 A node counts only if no fault can have hit it, or its link to the client, from `SLACK_MS` before the release was asked
 for: what was under way had arrived by then. And it must have held the value for longer than `SLACK_MS` after the
 answer, and before the lock handed it to the same client again (`harness.history.handed_on`); and for as long after
-another process had asked the node for the lock, or else it kept nobody out. This costs time and no safety.
+another process had asked the node for the lock, or else it kept no client out. This costs time and no safety.
 """
 
 from __future__ import annotations

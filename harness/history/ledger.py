@@ -71,6 +71,8 @@ _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 
 _IN_PLACE: Final = ("APPEND", "SETRANGE", "SETBIT", "BITFIELD")
 _TURNS: Final = 3
+_MOST_DIGITS: Final = 18
+"""More are no number that a server counts with."""
 _INTERNAL: Final = ("port", "digest", "place", "call", "arguments", "until_ns")
 """The columns that are not for users."""
 
@@ -134,10 +136,10 @@ class Ledger:
         numbers of which each is set over the one before."""
         rows = self.rows
         over = rows[((rows["what"] == "overwritten") & rows["value"].notna() & rows["was"].notna()).to_numpy(bool)]
-        numbers = (
-            (now.isdigit() and was.isdigit(), now, was) for now, was in zip(over["value"], over["was"], strict=True)
+        pairs = zip(over["value"], over["was"], strict=True)
+        is_next = np.array(
+            [_is_number(now) and _is_number(was) and int(now) == int(was) + 1 for now, was in pairs], bool
         )
-        is_next = np.array([are and int(now) == int(was) + 1 for are, now, was in numbers], bool)
         every, turns = (some.astype(str).value_counts() for some in (over["key"], over["key"][is_next]))
         turns = turns[(turns >= _TURNS) & (2 * turns >= every.reindex(turns.index))]
         return frozenset([*turns.index, *rows["key"][rows["did"].isin(_IN_PLACE).to_numpy(bool)].astype(str)])
@@ -225,6 +227,10 @@ def _told(changes: pd.DataFrame, causes: ChangeRequests, wire: WireRecord, calls
     columns = {"request": request, **columns, **_of_calls(call, calls), "is_in_call": is_in_call, "owner": owner}
     columns = {name: pd.Series(own, changes.index, own.dtype) for name, own in columns.items()}
     return changes.assign(what=pd.Categorical(what), of=of, cause=pd.Categorical(cause), **columns)
+
+
+def _is_number(value: str) -> bool:
+    return value.isdecimal() and len(value) <= _MOST_DIGITS
 
 
 def _kept(what: Any, changes: pd.DataFrame, request: Ints, wire: WireRecord) -> tuple[Any, Ints]:

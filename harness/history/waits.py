@@ -70,8 +70,8 @@ def _of_cut_off(run: Recorded, links: Links, end: ClientEnd, stop_ns: int) -> tu
 
 def first_missed_ns(run: Recorded, client: str, node: str, key: str, from_ns: int, to_ns: int) -> int:
     """From when on, of this time, an acquire of another process was under way to which the node had given an answer
-    about the key; `to_ns` if there was none: a lock that is given back as soon as it is asked for keeps nobody out."""
-    assert run.ledger is not None, "else nobody would know whose the key is"
+    about the key; `to_ns` if there was none: a lock that is given back when it is asked for keeps no client out."""
+    assert run.ledger is not None, "else it would not be known whose the key is"
     ops, sent = run.ops, run.ledger.sent
     meanwhile = (ops["f"] == "acquire") & (ops["complete_ns"] > from_ns) & (ops["invoke_ns"] < to_ns)
     asked = (
