@@ -156,7 +156,7 @@ class _Holders:
     def __init__(self, run: Recorded, ledger: Ledger, single: set[str]) -> None:
         rows, self._single = ledger.rows, single
         self._rows: dict[str, list[Any]] = {name: rows[name].tolist() for name in _OF_SETTER}
-        self._calls, self._handed_over, self._marks = ledger.calls, ledger.handed_over, ledger.marks
+        self._calls, self._handed_over, self._marks = ledger.calls, ledger.handed_over, run.unowned.marks
         self._is_one_node, self._ttl_ns = run.config.nodes == 1, int(run.config.ttl_ms * 1e6)
         self._places, self._overlong = places_of(run.sections), set[int]()
         if run.owners is not None:

@@ -18,18 +18,17 @@ import pandas as pd
 
 from fencepost.history import FIELDS_APART, process_of
 from harness.history.calls import NO_CALL
-from harness.history.entries import ADD_FIELDS
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints, places_of, rows_of
 from harness.history.key_holdings import Watched
-from harness.history.key_setters import COUNTS, GRANTS, NO_SECTION, Setters, done_with, objects, with_setters
+from harness.history.key_setters import GRANTS, NO_SECTION, Setters, done_with, objects, with_setters
 from harness.history.ledger import Ledger
+from harness.history.unowned import Unowned
 
 if TYPE_CHECKING:
     from harness.history.run_tables import RunTables
 
 _IDENTIFIER: Final = re.compile(r"[0-9a-fA-F-]{8,}|[0-9A-Za-z+/=_-]{16,}")
-_SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +62,22 @@ class Owners:
         return bool((self.holdings["section"] >= 0).any())
 
 
-def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
+def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unowned) -> Owners:
     """Match the nodes' holdings with the granted sections."""
     setters = Setters.of(run, ledger, places_of(run.sections))
-    every = with_setters(_places(run, watched.holdings, ledger), setters)
-    used = _Used.of(run, ledger, every)
-    is_counted = every["value"].isin(list(used.counted)).to_numpy(bool)
-    # Whose a key is that counts something is not known.
-    of_none = {"client": every["client"].mask(is_counted, None), "call": every["call"].mask(is_counted, NO_CALL)}
+    counted = unowned.counters | unowned.places
+    every = watched.holdings[~watched.holdings["key"].isin(counted)].reset_index(drop=True)
+    every = with_setters(every, setters)
+    used = _Used.of(run, ledger, every, unowned)
+    is_of_none = every["value"].isin(unowned.values).to_numpy(bool)
+    of_none = {"client": every["client"].mask(is_of_none, None), "call": every["call"].mask(is_of_none, NO_CALL)}
     every = every.assign(section=used.sections(every), **of_none)
     known = [process_of(used.client_of[section]) if section != NO_SECTION else None for section in every["section"]]
     every = every.assign(client=every["client"].where(every["client"].notna(), pd.Series(known, dtype=object)))
     holdings, copies = _of_the_lock(run, ledger, every)
-    if waiting := _waiting_rooms(run, ledger):
-        holdings = holdings[~holdings["is_hash"] & ~holdings["key"].isin(list(waiting))].reset_index(drop=True)
-        copies = copies | waiting
+    if unowned.queues:
+        holdings = holdings[~holdings["is_hash"] & ~holdings["key"].isin(unowned.queues)].reset_index(drop=True)
+        copies = copies | unowned.queues
     if run.config.users_per_client > 1 and not run.is_exclusive:
         # Which task asked is not on record, so it is not known whose place each of these is.
         holdings = holdings.iloc[:0]
@@ -100,31 +100,21 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger) -> Owners:
     return Owners(holdings, values, used.shared(holdings), of_clients, copies)
 
 
-def _places(run: RunTables, holdings: pd.DataFrame, ledger: Ledger) -> pd.DataFrame:
-    """The holdings, without the keys that count something: no client's. So are those in which a lock that lets several
-    clients in counts its places."""
-    rows, counts = ledger.rows, () if run.is_exclusive else COUNTS
-    count = (*counts, "HINCRBY") if run.config.permits > 1 else counts  # a reader's field of a hash is its own
-    counted = {*ledger.counters, *rows["key"][rows["did"].isin(count)].astype(str)}
-    return holdings[~holdings["key"].isin(list(counted))].reset_index(drop=True)
-
-
 @dataclass(frozen=True, slots=True)
 class _Used:
     """Who had each value set. `sections_of`: by value, the places of sections; `sections_on`: by key and value;
     `clients`: by value, all clients, also of attempts that were refused; `times`: by value, for which sections, granted
-    or not, these calls were. `counted`: numbers that scripts set for several clients: they count something; and marks
-    that a key is free."""
+    or not, these calls were. `unowned`: the values of none."""
 
     sections_of: dict[str, set[int]]
     sections_on: dict[tuple[str, str], set[int]]
     clients: dict[str, set[str]]
     times: dict[str, set[tuple[str, int, int]]]
-    counted: frozenset[str]
+    unowned: frozenset[str]
     client_of: list[str]
 
     @classmethod
-    def of(cls, run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> _Used:
+    def of(cls, run: RunTables, ledger: Ledger, holdings: pd.DataFrame, unowned: Unowned) -> _Used:
         calls = ledger.calls
         sections: defaultdict[str, set[int]] = defaultdict(set)
         sections_on: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
@@ -137,17 +127,15 @@ class _Used:
                 if section != NO_SECTION:
                     sections[value].add(section)
                     sections_on[str(key), value].add(section)
-        by_script = ledger.rows["value"][ledger.rows["command"].isin(_SCRIPTS).to_numpy(bool)].dropna().unique()
-        counted = {value for value in by_script if len(clients.get(value, ())) > 1 and value.lstrip("-").isdigit()}
         client_of = [run.config.owner_of(client) for client in run.sections["client"].astype(str)]
-        return cls(sections, sections_on, clients, times, ledger.marks | counted, client_of)
+        return cls(sections, sections_on, clients, times, unowned.values, client_of)
 
     def sections(self, holdings: pd.DataFrame) -> Ints:
         """For whom each of the holdings was set. What no call for a section set, or none that is known, is a section's
         if it has a value that only that one had set."""
         found = holdings["section"].to_numpy(np.int64).copy()
         for place, (value, client) in enumerate(rows_of(holdings, "value", "client")):
-            if value in self.counted:
+            if value in self.unowned:
                 found[place] = NO_SECTION
             elif found[place] == NO_SECTION and self.is_ones(value) and len(own := self.sections_of[value]) == 1:
                 (section,) = own
@@ -169,7 +157,7 @@ class _Used:
         own = holdings[~is_of_several & holdings["value"].notna()]
         for key, value in dict.fromkeys(rows_of(own, "key", "value")):
             rows = sorted(self.sections_on.get((str(key), value), set()) - told)
-            if value not in self.counted and len({self.client_of[row] for row in rows}) > 1:
+            if value not in self.unowned and len({self.client_of[row] for row in rows}) > 1:
                 found[str(key), value] = rows
         return found
 
@@ -202,23 +190,6 @@ def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tupl
     names = {key: name for key, name in (names | own_names).items() if key not in copies}
     lock_key = holdings["key"].astype(str).map(names)
     return holdings.assign(lock_key=lock_key)[lock_key.notna().to_numpy(bool)].reset_index(drop=True), copies
-
-
-def _waiting_rooms(run: RunTables, ledger: Ledger) -> set[str]:
-    """The hashes to which acquires add fields that are refused then, although they are another client's: of a lock with
-    one holder they tell who waits, and for how long each entry counts is not told by the time to live. If there are
-    such, those of other keys are of that kind, too."""
-    rows = ledger.rows
-    if not run.is_exclusive:
-        return set()
-    added = (rows["what"] == "changed") & rows["did"].isin(ADD_FIELDS) & (rows["of"] >= 0) & rows["is_in_call"]
-    added &= (rows["f"] == "acquire") & (rows["outcome"] == "fail") & rows["client"].notna()
-    own = rows[added.to_numpy(bool)]
-    before = rows["client"].iloc[own["of"].to_numpy(np.int64)]
-    is_others = before.notna().to_numpy(bool) & (before.to_numpy(object) != own["client"].to_numpy(object))
-    if not is_others.any():
-        return set()
-    return {str(key) for key in rows["key"][rows["did"].isin(ADD_FIELDS).to_numpy(bool)].unique()}
 
 
 def _kept_besides(run: RunTables, ledger: Ledger, sections: Mapping[str, Sequence[int]]) -> set[str]:

@@ -24,6 +24,7 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import known
 from harness.history.ledger import Ledger
 from harness.history.node_requests import NodeRequests
+from harness.history.unowned import COUNTS
 
 if TYPE_CHECKING:
     from harness.history.run_tables import RunTables
@@ -33,7 +34,6 @@ GRANTS: Final = ("acquire", "reenter")
 _WHILE_INSIDE: Final = ("extend", "held", "leave")
 _READABLE: Final = ("SET", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "HSET", "HSETNX", "HMSET", "HINCRBY")
 """What these set can be read; a value of theirs that was not read was gone too soon."""
-COUNTS: Final = ("INCR", "INCRBY", "DECR", "DECRBY")
 _COLUMNS: Final = (
     *("event", "node", "what", "of", "key", "value", "owner", "cause", "client", "by", "task", "f", "outcome", "life"),
     *(

@@ -67,12 +67,6 @@ _OPTIONAL: Final = (
     "complete_ns",
 )
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
-
-
-_IN_PLACE: Final = ("APPEND", "SETRANGE", "SETBIT", "BITFIELD")
-_TURNS: Final = 3
-_MOST_DIGITS: Final = 18
-"""More are no number that a server counts with."""
 _INTERNAL: Final = ("port", "digest", "place", "call", "arguments", "until_ns")
 """The columns that are not for users."""
 
@@ -119,30 +113,6 @@ class Ledger:
         request = pa.array(rows["request"].to_numpy(np.int64), mask=~is_own)
         asked = self.wire.requests["arguments"].take(request).to_pylist()
         return [own or by_script for own, by_script in zip(asked, rows["arguments"].tolist(), strict=True)]
-
-    @cached_property
-    def marks(self) -> frozenset[str]:
-        """The values, other than counts, that releases of several clients set: they mark a key as free, so no client
-        owns it."""
-        rows = self.rows
-        is_set = rows["what"].isin(["set", "overwritten"]) & (rows["cause"] == "request") & (rows["by"] == "client")
-        own = rows[(is_set & (rows["f"] == "release") & rows["value"].notna()).to_numpy(bool)]
-        setters = own.groupby(own["value"].astype(str))["client"].nunique()
-        return frozenset(str(value) for value in setters.index[setters > 1] if not str(value).lstrip("-").isdigit())
-
-    @cached_property
-    def counters(self) -> frozenset[str]:
-        """The keys that no client owns: strings that requests change in place, and those that tell whose turn it is,
-        numbers of which each is set over the one before."""
-        rows = self.rows
-        over = rows[((rows["what"] == "overwritten") & rows["value"].notna() & rows["was"].notna()).to_numpy(bool)]
-        pairs = zip(over["value"], over["was"], strict=True)
-        is_next = np.array(
-            [_is_number(now) and _is_number(was) and int(now) == int(was) + 1 for now, was in pairs], bool
-        )
-        every, turns = (some.astype(str).value_counts() for some in (over["key"], over["key"][is_next]))
-        turns = turns[(turns >= _TURNS) & (2 * turns >= every.reindex(turns.index))]
-        return frozenset([*turns.index, *rows["key"][rows["did"].isin(_IN_PLACE).to_numpy(bool)].astype(str)])
 
     @cached_property
     def nodes_of(self) -> Mapping[str, set[str]]:
@@ -227,10 +197,6 @@ def _told(changes: pd.DataFrame, causes: ChangeRequests, wire: WireRecord, calls
     columns = {"request": request, **columns, **_of_calls(call, calls), "is_in_call": is_in_call, "owner": owner}
     columns = {name: pd.Series(own, changes.index, own.dtype) for name, own in columns.items()}
     return changes.assign(what=pd.Categorical(what), of=of, cause=pd.Categorical(cause), **columns)
-
-
-def _is_number(value: str) -> bool:
-    return value.isdecimal() and len(value) <= _MOST_DIGITS
 
 
 def _kept(what: Any, changes: pd.DataFrame, request: Ints, wire: WireRecord) -> tuple[Any, Ints]:

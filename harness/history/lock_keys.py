@@ -28,7 +28,7 @@ def lock_keys(run: Recorded, ledger: Ledger) -> set[str]:
         for key in asked:
             some = [name for name in names if key in name]
             found |= set(some) if len(some) == 1 else set()
-    return found - ledger.counters
+    return found - run.unowned.counters
 
 
 def keys_of_single_sections(run: Recorded, ledger: Ledger) -> set[str]:

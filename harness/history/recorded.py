@@ -13,6 +13,7 @@ from harness.history.ledger import Ledger
 from harness.history.overlaps import sections_by_key
 from harness.history.quorum_support import Backing
 from harness.history.run_tables import RunTables
+from harness.history.unowned import Unowned
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Recorded(RunTables):
         watched = self.watched
         if watched is None or not watched.windows or self.ledger is None:
             return None
-        return find_owners(self, watched, self.ledger)
+        return find_owners(self, watched, self.ledger, self.unowned)
 
     @cached_property
     def ledger(self) -> Ledger | None:
@@ -34,6 +35,11 @@ class Recorded(RunTables):
         record."""
         wire = None if self.watched is None else self.wire()
         return None if wire is None else Ledger.of(self, self.key_events(), wire)
+
+    @cached_property
+    def unowned(self) -> Unowned:
+        """Which keys and values on the nodes no client owned; empty where there is no ledger."""
+        return Unowned() if self.ledger is None else Unowned.of(self, self.ledger)
 
     def nodes_of(self, key: str) -> tuple[str, ...]:
         """Those of the lock's nodes that were asked for the key, of which a majority is needed: a lock may spread its
