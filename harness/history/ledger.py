@@ -200,9 +200,9 @@ def _told(changes: pd.DataFrame, causes: ChangeRequests, wire: WireRecord, calls
 
 
 def _kept(what: Any, changes: pd.DataFrame, request: Ints, wire: WireRecord) -> tuple[Any, Ints]:
-    """What happened, and to which row's key. A value set over another one may name others than its own request does,
-    who had set the key before: then the key was changed, like a hash that gets another field. So may the unread values
-    of such a lock."""
+    """What happened, and to which row's key. A value set over another one may keep a name that the other one had, and
+    that its own request does not have: then the key was changed, like a hash that gets another field. So may the unread
+    values of such a lock."""
     of, what = changes["of"].to_numpy(np.int64), what.copy()
     over = np.flatnonzero((what == "overwritten") & (of >= 0) & (request != NONE))
     if not len(over):
@@ -210,10 +210,14 @@ def _kept(what: Any, changes: pd.DataFrame, request: Ints, wire: WireRecord) -> 
     said = names_in(wire.requests, request[(setting := np.flatnonzero(np.isin(what, ("set", "overwritten"))))])
     named = [set().union(*map(names_of, words)) for words in said]
     every, own = set[str]().union(*named), dict(zip(setting.tolist(), named, strict=True))
-    held = dict(zip(over.tolist(), changes["value"].iloc[over].tolist(), strict=True))
-    keeps = {row: bool(names_of(value) & every - own[row]) for row, value in held.items() if value is not None}
+    held = zip(over.tolist(), *(changes[name].iloc[over].tolist() for name in ("value", "was")), strict=True)
+    keeps = {
+        row: bool(names_of(value) & names_of(was) & every - own[row])
+        for row, value, was in held
+        if value is not None and was is not None
+    }
     root = np.arange(len(of))
-    for row in held if any(keeps.values()) else ():
+    for row in over.tolist() if any(keeps.values()) else ():
         if keeps.get(row, True):
             what[row], root[row] = "changed", root[of[row]]
     return what, np.where(of < 0, of, root[of])

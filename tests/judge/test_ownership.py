@@ -444,42 +444,47 @@ def test_a_node_that_did_not_count_the_time_well() -> None:
     assert found(unlocks(two_readers(renewed=None).fault("f1", 110, 120, **wrong), 450)) == (0, 0, 1)
 
 
-def handed_over(asked: str, *, also_by: str | None = None) -> History:
-    """c1's release sets the key to a value that c2's acquire has asked for; c2 is let in, and prolongs it."""
+def handed_over(asked: str, *, also_by: str | None = None, shows: bool = False) -> History:
+    """c1's release sets the key to a value that c2's acquire has asked for; c2 is let in, and prolongs it. While it
+    waits it `shows` that it lives by a key of its own."""
     history = History(ttl_ms=400).watch("n1").section("c1", 10, 300, asked=4)
     history.section("c2", 500, 900, asked=250).op("c2", "extend", "ok", 1, 599, 603)
     history.request("c1", "n1", "SET k1 a NX PX 400", 5, 6).seen("n1", "set", 7, "a", since=4, ttl=400)
     for client in filter(None, ("c2", also_by)):
         history.request(client, "n1", f"EVAL script 1 k1 {asked} 400", 260, 261, reply="0", did=False)
-    history.seen("n1", "set", 302, "ticket", since=300, ttl=400)
+        if shows:
+            history.seen("n1", "set", 261, "1", key=f"lives:{asked}", ttl=400)
+            history.by(history.key_events[-1], len(history.requests) - 1)
+    history.seen("n1", "set", 302, "a-ticket", since=300, ttl=400)
     history.request("c1", "n1", "EVAL release 1 k1 a 400", 301, 302)
-    history.seen("n1", "prolonged", 602, "ticket", since=599, ttl=400)
+    history.seen("n1", "prolonged", 602, "a-ticket", since=599, ttl=400)
     return history.request("c2", "n1", "PEXPIRE k1 400", 600, 601)
 
 
-def test_a_key_that_was_handed_over_belongs_to_the_client_that_had_asked_for_it() -> None:
-    run = handed_over("ticket").recorded()
+@pytest.mark.parametrize("shows", [False, True])
+def test_a_key_that_was_handed_over_belongs_to_the_client_that_had_asked_for_it(shows: bool) -> None:
+    run = handed_over("a-ticket", shows=shows).recorded()
     assert check(run).findings == ()
     owners = run.owners
     assert owners is not None
-    assert owners.holdings[["value", "client", "section"]].values.tolist() == [["a", "c1", 0], ["ticket", "c2", 1]]
+    assert owners.holdings[["value", "client", "section"]].values.tolist() == [["a", "c1", 0], ["a-ticket", "c2", 1]]
 
 
 @pytest.mark.parametrize(("script", "number"), [("release", 0), ("another", 1)])
 def test_what_a_script_that_hands_over_sets_unread_is_of_no_known_client(script: str, number: int) -> None:
-    history = handed_over("ticket").op("c2", "acquire", "fail", 2, 920, 930)
-    history.request("c2", "n1", f"EVAL {script} 1 k1 ticket 400", 921, 922)
+    history = handed_over("a-ticket").op("c2", "acquire", "fail", 2, 920, 930)
+    history.request("c2", "n1", f"EVAL {script} 1 k1 a-ticket 400", 921, 922)
     history.seen("n1", "set", 923, since=920, ttl=400)
     history.section("c1", 950, 1100, number=2, asked=940).op("c1", "extend", "ok", 2, 1039, 1043)
     history.request("c1", "n1", "PEXPIRE k1 400", 1040, 1041).seen("n1", "prolonged", 1042, since=1039, ttl=400)
     assert sum(found(history)) == number
 
 
-@pytest.mark.parametrize("history", [handed_over("another"), handed_over("ticket", also_by="c3")])
+@pytest.mark.parametrize("history", [handed_over("another"), handed_over("a-ticket", also_by="c3")])
 def test_a_value_that_several_clients_have_sent_or_none_does_not_tell_whose_key_it_is(history: History) -> None:
     owners = history.recorded().owners
     assert owners is not None
-    assert ["ticket", "c2"] not in owners.holdings[["value", "client"]].values.tolist()
+    assert ["a-ticket", "c2"] not in owners.holdings[["value", "client"]].values.tolist()
 
 
 READER = "k1:reader"
