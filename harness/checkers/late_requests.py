@@ -60,7 +60,7 @@ class Figures(KeyFigures, frozen=True):
             yield Row("too late", f"requests sent too late kept {listed(some)}", order=87)
 
 
-class Late(msgspec.Struct, frozen=True):
+class LateRequest(msgspec.Struct, frozen=True):
     """A request of the `client` that kept its key on the `node`, by `at_ms`: its `command`, `how` it kept the key, and
     how long after the call that should have been the last it was sent."""
 
@@ -83,21 +83,21 @@ def check(run: Recorded) -> Answer:
     ledger = run.ledger
     if ledger is None or not len(ledger.rows) or not run.is_exclusive:
         return Answer()
-    found: dict[After, list[Late]] = {"release": [], "refusal": []}
+    found: dict[After, list[LateRequest]] = {"release": [], "refusal": []}
     for after, late in _late(run, ledger):
         found[after].append(late)
     figures = Figures(len(found["release"]), len(found["refusal"]))
     return Answer(figures, tuple(_finding(after, late) for after, late in found.items() if late))
 
 
-def _late(run: Recorded, ledger: Ledger) -> Iterator[tuple[After, Late]]:
+def _late(run: Recorded, ledger: Ledger) -> Iterator[tuple[After, LateRequest]]:
     rows = ledger.rows
     beside = _beside_calls(ledger)
     own = rows["what"].isin(_KEEPS) & (~rows["is_in_call"] | beside) & rows["key"].isin(list(lock_keys(run, ledger)))
     if not own.any():
         return
     holders, sent_after, answered = (
-        _Holders(run, ledger, beside),
+        _KeySetters(run, ledger, beside),
         SentAfter.of(run, ledger.wire),
         dict[tuple[str, ...], int](),
     )
@@ -114,7 +114,7 @@ def _late(run: Recorded, ledger: Ledger) -> Iterator[tuple[After, Late]]:
             continue
         how, client, node, key = (str(change[name]) for name in ("what", "client", "node", "key"))
         at_ms, after_ms = run.at_ms(change["at_ns"]), (change["from_client_ns"] - end.at_ns) / 1e6
-        yield end.after, Late(how, client, node, key, at_ms, after_ms, change["command"] or "")
+        yield end.after, LateRequest(how, client, node, key, at_ms, after_ms, change["command"] or "")
 
 
 def _beside_calls(ledger: Ledger) -> Any:
@@ -138,7 +138,7 @@ def _beside_calls(ledger: Ledger) -> Any:
     return beside
 
 
-class _Holders:
+class _KeySetters:
     """Which calls set the keys, and when their clients were done with them."""
 
     def __init__(self, run: Recorded, ledger: Ledger, beside: Any) -> None:
@@ -198,7 +198,7 @@ class _Holders:
         return _End("release" if outcome == "ok" else "refusal", at_ns)
 
 
-def _finding(after: After, late: list[Late]) -> Finding:
+def _finding(after: After, late: list[LateRequest]) -> Finding:
     kind = RENEWAL if after == "release" else REQUEST
     late = sorted(late, key=lambda one: one.at_ms)
     longest = max(one.sent_after_ms for one in late)

@@ -177,7 +177,7 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
     calls_again = _CallsAgain(run, owners)
     orphans: list[_Orphan] = []
     chains: dict[tuple[str, str], _Chain] = {}
-    for row in map(_Row._make, rows_of(owners.holdings, *_Row._fields)):
+    for row in map(_OrphanedKey._make, rows_of(owners.holdings, *_OrphanedKey._fields)):
         before = chains.get((row.node, row.key))
         if row.began == "seen" and before is not None and before.value is not None and before.value == row.value:
             # The same value again, behind a time in which the node was out of sight.
@@ -242,7 +242,7 @@ class _CallsAgain:
         return FOREVER_NS
 
 
-class _Row(NamedTuple):
+class _OrphanedKey(NamedTuple):
     """The columns of `Owners.holdings` that matter here."""
 
     node: str

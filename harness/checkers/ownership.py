@@ -128,7 +128,7 @@ def _touched(run: Recorded, ledger: Ledger, keys: set[str], single: set[str]) ->
     own &= (what != "prolonged") | (rows["until_ns"] - _ROUNDED_NS > rows["had_until_ns"]).to_numpy(bool)
     if not own.any():
         return
-    holders = _Holders(run, ledger, single)
+    holders = _KeyOwners(run, ledger, single)
     for number, row in zip(np.flatnonzero(own).tolist(), rows[own].to_dict("records"), strict=True):
         holder = holders.of(row)
         if holder is None:
@@ -150,7 +150,7 @@ class _Holder(msgspec.Struct, frozen=True):
     is_inside: bool
 
 
-class _Holders:
+class _KeyOwners:
     """Who owned the keys, by the rows that set them."""
 
     def __init__(self, run: Recorded, ledger: Ledger, single: set[str]) -> None:

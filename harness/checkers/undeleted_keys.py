@@ -184,7 +184,7 @@ def _after_attempts(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
     return found
 
 
-class _Row(NamedTuple):
+class _OwnedKey(NamedTuple):
     """The columns of `Owners.holdings` that matter here."""
 
     node: str
@@ -218,8 +218,8 @@ class _Row(NamedTuple):
         return self.ended == "deleted" or self.until_ns > done_ns + _SLACK_NS
 
 
-def _holdings(owners: Owners) -> Iterator[_Row]:
-    rows = map(_Row._make, rows_of(owners.holdings, *_Row._fields))
+def _holdings(owners: Owners) -> Iterator[_OwnedKey]:
+    rows = map(_OwnedKey._make, rows_of(owners.holdings, *_OwnedKey._fields))
     return (row for row in rows if row.began == "set" and row.value is not None)
 
 

@@ -31,11 +31,11 @@ from harness.campaign.study import Played
 from harness.claims import wording
 from harness.claims.edge_chart import draw
 from harness.claims.edges import Seen
-from harness.claims.settle import Settled, Tried
+from harness.claims.settle import SettledClaim, Tried
 from harness.claims.table import DOCUMENTS
 
 
-def document_of(played: Played, settled: Sequence[Settled]) -> StudyDocument:
+def document_of(played: Played, settled: Sequence[SettledClaim]) -> StudyDocument:
     grid, tried = played.campaign.grid, distinct(settled)
     left_out = dict.fromkeys(f"{each.trial.script}: {each.cannot}" for each in tried if each.cannot)
     named = dict.fromkeys(source for each in settled for source in each.claim.sources)
@@ -66,7 +66,7 @@ def document_of(played: Played, settled: Sequence[Settled]) -> StudyDocument:
     )
 
 
-def distinct(settled: Sequence[Settled]) -> Sequence[Tried]:
+def distinct(settled: Sequence[SettledClaim]) -> Sequence[Tried]:
     """Every experiment once: claims share them."""
     return list({tried.trial.script: tried for each in settled for tried in each.tried}.values())
 
@@ -76,7 +76,7 @@ def _unfinished(unfinished: bool) -> Iterator[Block]:
         yield Paragraph("Not all runs are finished: what follows is drawn from the finished ones.", "notice")
 
 
-def _row(settled: Settled) -> list[Text | TableField]:
+def _row(settled: SettledClaim) -> list[Text | TableField]:
     name, answer, gist, sources, evidence, predicted = wording.row(settled)
     linked = TableField(name, to=f"#{name}")
     return [
@@ -94,7 +94,9 @@ def _source(name: str) -> str:
     return f"{source.short}: {source.title}{f', {source.url}' if source.url else ''}"
 
 
-def _evidence(number: int, settled: Settled, grid: Grid, moments: Mapping[str, Mapping[str, Any]]) -> Iterator[Block]:
+def _evidence(
+    number: int, settled: SettledClaim, grid: Grid, moments: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Block]:
     name = settled.claim.name
     yield Heading(f"{name}: {settled.answer}", 3, name)
     yield Paragraph(f"“{settled.claim.gist}” {wording.evidence(settled)}")
@@ -121,7 +123,7 @@ def _edge(seen: Seen, grid: Grid) -> Iterator[Block]:
         yield CommandLine(command)
 
 
-def _decisive_first(settled: Settled) -> list[Tried]:
+def _decisive_first(settled: SettledClaim) -> list[Tried]:
     """What speaks against a refuted claim comes first, and controls last."""
     return sorted(
         (tried for tried in settled.tried if tried.trial.role != "control"),
@@ -129,7 +131,7 @@ def _decisive_first(settled: Settled) -> list[Tried]:
     )
 
 
-def frame(settled: Sequence[Settled]) -> pd.DataFrame:
+def frame(settled: Sequence[SettledClaim]) -> pd.DataFrame:
     """One row a trial, with the answer of its claim."""
     return pd.DataFrame(
         [
@@ -157,7 +159,7 @@ def _trial(tried: Tried) -> dict[str, Any]:
     }
 
 
-def _numbers(grid: Grid, settled: Settled) -> dict[str, Any]:
+def _numbers(grid: Grid, settled: SettledClaim) -> dict[str, Any]:
     return {
         **msgspec.to_builtins(settled.claim),
         "answer": settled.answer,

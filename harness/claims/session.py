@@ -17,7 +17,7 @@ from harness.claims.edges import EDGES, Seen, seen_of
 from harness.claims.grid import chosen, claims_grid, is_coarse, runs_of, unplayable
 from harness.claims.loads import LOADS
 from harness.claims.page import document_of
-from harness.claims.settle import Settled, settle, tried_of
+from harness.claims.settle import SettledClaim, settle, tried_of
 from harness.scripts.experiment import find_experiments
 
 REPORTS = Path("results/claims")
@@ -26,7 +26,7 @@ REPORTS = Path("results/claims")
 
 def claims_study(
     report: Path | None, *, only: Sequence[str], repeats: int, cluster: str | None
-) -> Study[Sequence[Settled]]:
+) -> Study[Sequence[SettledClaim]]:
     """A claim that this machine cannot test is undecided, and not played. Exit code 0: every claim is decided; 1: one
     is undecided although all runs are there; 2: not all runs are. Raises FencepostError if this machine can test
     none."""
@@ -46,7 +46,7 @@ def claims_study(
     )
 
 
-def exit_code(played: Played, settled: Sequence[Settled]) -> int:
+def exit_code(played: Played, settled: Sequence[SettledClaim]) -> int:
     if not played.is_complete:
         return 2
     return 1 if any(each.answer == "undecided" for each in settled) else 0
@@ -60,7 +60,7 @@ def folder_name(only: Sequence[str], repeats: int, cluster: str | None) -> str:
 
 def settle_all(
     claims: Sequence[Claim], repeats: int, lines: Sequence[RunLine], cannot: Mapping[str, object] | None = None
-) -> list[Settled]:
+) -> list[SettledClaim]:
     """Every claim, from the runs that are there. `cannot`: why this machine cannot play an experiment, by its cell."""
     return [
         settle(
@@ -95,7 +95,7 @@ def _expects(trial: Trial) -> str:
     return find_experiments(trial.script)[0].expect.says
 
 
-def tell(settled: Sequence[Settled], out: Console) -> None:
+def tell(settled: Sequence[SettledClaim], out: Console) -> None:
     rows = [(each.claim.name, each.answer, each.why) for each in settled]
     out.print(at_terminal(DataTable(("claim", "answer", "why"), rows)))
     out.print(f"{wording.headline(settled)}.")

@@ -72,7 +72,7 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledClaim:
     """A claim with its answer. `why`: one sentence. `edge`: what the sweep across its edge showed, if it has one."""
 
     claim: Claim
@@ -89,10 +89,10 @@ class Settled:
         return ("confirmed" if self.answer == "not refuted" else self.answer) == self.claim.prediction
 
 
-def settle(claim: Claim, tried: Sequence[Tried], edge: Seen | None = None) -> Settled:
+def settle(claim: Claim, tried: Sequence[Tried], edge: Seen | None = None) -> SettledClaim:
     """Apply the rule to what was tried, in the order of the claim's trials."""
     answer, why = _rule(claim, tried)
-    return Settled(claim, answer, why, tuple(tried), edge)
+    return SettledClaim(claim, answer, why, tuple(tried), edge)
 
 
 def tried_of(trial: Trial, expects: str, planned: int, lines: Sequence[RunLine], cannot: str = "") -> Tried:

@@ -11,7 +11,7 @@ from harness.campaign.grid import Grid
 from harness.campaign.statistics import Rate
 from harness.claims.claim import Answer, Role
 from harness.claims.edges import Seen
-from harness.claims.settle import ENOUGH, Settled, Tried
+from harness.claims.settle import ENOUGH, SettledClaim, Tried
 from harness.claims.table import DOCUMENTS
 
 INTRODUCTION: Final = (
@@ -51,7 +51,7 @@ _ROLES: Final[dict[Role, str]] = {
 }
 
 
-def row(settled: Settled) -> tuple[str, ...]:
+def row(settled: SettledClaim) -> tuple[str, ...]:
     """A row under `HEADS`."""
     claim = settled.claim
     return (
@@ -64,7 +64,7 @@ def row(settled: Settled) -> tuple[str, ...]:
     )
 
 
-def evidence(settled: Settled) -> str:
+def evidence(settled: SettledClaim) -> str:
     """The sentence of the rule, and what else a reader has to know."""
     varying = [each.trial.script for each in settled.tried if not each.is_random and not each.always_the_same]
     measured = [
@@ -87,7 +87,7 @@ def _of_runs(tried: Tried) -> str:
     return f"{tried.held} of {plural(tried.held + tried.failed, 'run')}"
 
 
-def prediction(settled: Settled) -> str:
+def prediction(settled: SettledClaim) -> str:
     """`confirmed`; `refuted: not as predicted`; `open` where nothing was predicted."""
     if settled.claim.prediction is None:
         return "open"
@@ -150,7 +150,7 @@ def command(grid: Grid, tried: Tried) -> str:
     return facts.command(grid, tried.trial.script) if tried.trial.script in grid.cells else ""
 
 
-def headline(settled: Sequence[Settled]) -> str:
+def headline(settled: Sequence[SettledClaim]) -> str:
     """`12 claims: 9 confirmed, 2 refuted, 1 undecided; 1 not as predicted`."""
     answers = [each.answer for each in settled]
     counted = [f"{answers.count(word)} {word}" for word in get_args(Answer) if word in answers]

@@ -26,7 +26,7 @@ _MISSING: Final = ("silent", "not asked", "not set")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class NodeReply:
     """A node's reply to a client's request for the lock. `word`: None if it was not recorded. `granted`: when the node
     set the key, also if the client did not learn it. `request`: the one that was granted, or
     the last one with which the client asked. `cut`: the fault on the way to the node that may explain a missing reply.
@@ -54,7 +54,7 @@ class Said:
         return self.word not in (None, "answered")
 
 
-def replies(run: Recorded, evidence: Evidence, side: Side) -> dict[str, Said]:
+def replies(run: Recorded, evidence: Evidence, side: Side) -> dict[str, NodeReply]:
     """What each node replied to the client before it entered; of a semaphore, for the place that it asked for last."""
     side = replace(side, key=evidence.asked_last(side.client, side.asked_from_ns, side.start_ns) or side.key)
     faults, majority = windows(run.faults), quorum(len(run.nodes))
@@ -91,7 +91,7 @@ def few_had_granted(run: Recorded, evidence: Evidence, side: Side) -> Few | None
     return Few(f"{who} had granted it{tail}.", bool(late))
 
 
-def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -> Said:
+def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -> NodeReply:
     asked = evidence.asked_by(side.client, node, side.key, side.asked_from_ns, side.start_ns)
     last = asked[-1] if asked else None
     granted = next(
@@ -112,7 +112,7 @@ def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -
         last = evidence.requests.get(granted.request)
     word = _word(evidence, node, side, granted is not None, last)
     in_the_way = (w for w in faults if word in _MISSING and _in_the_way(w, node, side))
-    return Said(word, granted, None if last is None else last.request, next(in_the_way, None))
+    return NodeReply(word, granted, None if last is None else last.request, next(in_the_way, None))
 
 
 def _word(evidence: Evidence, node: str, side: Side, is_granted: bool, last: Asked | None) -> Word | None:

@@ -19,7 +19,7 @@ from harness.explain.causes import Cause, of_loss
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.given_ttl import GivenTtl, given_ttl, lived_ms, too_short, was_over_at_once
-from harness.explain.node_replies import Said, replies
+from harness.explain.node_replies import NodeReply, replies
 from harness.explain.requests import may_be_of
 from harness.explain.witnessed import NodeEvent
 from harness.history.fault_windows import FOREVER_NS, Window, windows
@@ -63,8 +63,8 @@ class NodePart:
     `down`: what took the node down in between. `others`: what it granted to others in between, in order."""
 
     node: str
-    earlier: Said
-    later: Said
+    earlier: NodeReply
+    later: NodeReply
     first: Side | None = None
     second: Side | None = None
     loss: Loss | None = None
@@ -93,8 +93,8 @@ def _part(
     evidence: Evidence,
     faults: Sequence[Window],
     node: str,
-    first: tuple[Side, Said],
-    second: tuple[Side, Said],
+    first: tuple[Side, NodeReply],
+    second: tuple[Side, NodeReply],
 ) -> NodePart:
     (earlier, to_earlier), (later, to_later) = first, second
     down = _down_between(faults, node, min(earlier.asked_from_ns, later.asked_from_ns), later.start_ns)
@@ -172,7 +172,7 @@ def _is_over(run: Recorded, evidence: Evidence, granted: NodeEvent, again: NodeE
 
 
 def _others(
-    evidence: Evidence, node: str, first: tuple[Side, Said], second: tuple[Side, Said]
+    evidence: Evidence, node: str, first: tuple[Side, NodeReply], second: tuple[Side, NodeReply]
 ) -> tuple[NodeEvent, ...]:
     """What the node certainly granted to others after its grant to the first, or after the first had asked; and before
     its grant to the second, or before the second entered."""

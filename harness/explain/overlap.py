@@ -12,7 +12,7 @@ from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.given_ttl import over_at_once
 from harness.explain.let_in import let_in
-from harness.explain.node_replies import Said
+from harness.explain.node_replies import NodeReply
 from harness.explain.nodes import Loss, NodePart, went_down
 from harness.explain.renewals import renewals_ended
 from harness.explain.requests import client_of, who_did
@@ -362,7 +362,7 @@ def _counts(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
     return f"So {texts[0]}, and {texts[1]}."
 
 
-def _absent(parts: Sequence[NodePart], said: Sequence[Said], note: str = "") -> str:
+def _absent(parts: Sequence[NodePart], said: Sequence[NodeReply], note: str = "") -> str:
     """` (n3 did not reply; n4 was not asked: partition)`; empty if all nodes replied, and there is no `note`."""
     faults = {one.cut.event.nemesis for one in said if one.cut is not None and one.word != "not set"}
     silent, unasked = (

@@ -22,7 +22,7 @@ MOST: Final = 0.5
 """What was so for more than this share of a time explains it."""
 
 
-class _Row(NamedTuple):
+class _HeldKey(NamedTuple):
     """The columns of `Owners.holdings` that matter here."""
 
     node: str
@@ -43,7 +43,7 @@ class VainTries:
     nodes: tuple[str, ...]
     since_ns: int
     until_ns: int
-    rows: list[_Row]
+    rows: list[_HeldKey]
     done: list[int]
     watched: frozenset[str]
     is_forwarding: bool
@@ -55,7 +55,9 @@ class VainTries:
         if owners is None:
             return None
         assert watched is not None, "else nothing would be known of owners"
-        every = [(key_of, _Row._make(row)) for key_of, *row in rows_of(owners.holdings, "lock_key", *_Row._fields)]
+        every = [
+            (key_of, _HeldKey._make(row)) for key_of, *row in rows_of(owners.holdings, "lock_key", *_HeldKey._fields)
+        ]
         own = [row for key_of, row in every if key_of == key]
         if not own:
             return None
@@ -131,5 +133,5 @@ class VainTries:
     def _leave_no_majority(self, missing: set[str]) -> bool:
         return len(self.nodes) - len(missing) < self._majority
 
-    def _set_now(self) -> list[_Row]:
+    def _set_now(self) -> list[_HeldKey]:
         return [row for row in self.rows if row.from_min_ns >= self.since_ns]

@@ -18,7 +18,7 @@ _WORDS: Final[dict[str, str]] = {str(cause): words for cause, words in IN_WORDS.
 HEADS: Final = ("mutant", "explain should say", "it says: runs")
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class NamedCauses(msgspec.Struct, frozen=True, kw_only=True):
     """How the findings that name a mutant were explained. `should`: the causes of which one must be named
     (`harness.explain.causes`), one for each of these findings; `causes`: in how many runs which was; `wrong`: in how
     many runs it was not that of its finding. `why`: a sentence of one run, one with the right cause if there is any."""
@@ -34,7 +34,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
         return not self.wrong
 
 
-def said_of(mutant: Mutant, lines: Sequence[RunLine]) -> Said | None:
+def said_of(mutant: Mutant, lines: Sequence[RunLine]) -> NamedCauses | None:
     """What the first explanations said in these runs of the mutant; where nothing explains its finding, that speaks for
     itself. None if it was never found."""
     should = {mutant.finding: mutant.cause, **mutant.also}
@@ -47,7 +47,7 @@ def said_of(mutant: Mutant, lines: Sequence[RunLine]) -> Said | None:
     if not said:
         return None
     why = next((why for _, why, is_right in said if is_right), said[0][1])
-    return Said(
+    return NamedCauses(
         should=tuple(dict.fromkeys(should.values())),
         causes=dict(Counter(cause for cause, _, _ in said).most_common()),
         why=why,
@@ -61,7 +61,7 @@ def _naming(mutant: Mutant, blamed: Sequence[Blamed]) -> Blamed | None:
     return min(named, key=lambda found: found.kind != mutant.finding, default=None)
 
 
-def cells(rows: Sequence[tuple[str, Said]]) -> list[tuple[str, str, str]]:
+def cells(rows: Sequence[tuple[str, NamedCauses]]) -> list[tuple[str, str, str]]:
     """For each mutant what should be said and what is, in words."""
     return [
         (
@@ -73,7 +73,7 @@ def cells(rows: Sequence[tuple[str, Said]]) -> list[tuple[str, str, str]]:
     ]
 
 
-def conclusion(rows: Sequence[tuple[str, Said]]) -> str:
+def conclusion(rows: Sequence[tuple[str, NamedCauses]]) -> str:
     """One sentence; empty if nothing was explained."""
     right = sum(said.is_right for _, said in rows)
     return f"It names the right cause in every run of {right} of {plural(len(rows), 'mutant')}." if rows else ""

@@ -13,7 +13,7 @@ from fencepost.text import MISSING, plural
 from harness.campaign.document import DataTable
 from harness.campaign.folder import RunLine
 from harness.campaign.measure import Blamed
-from harness.mutants.explained import Said, said_of
+from harness.mutants.explained import NamedCauses, said_of
 from harness.mutants.grid import LIMIT_MS, NEMESES
 from workloads.mutants import CONTROLS, MUTANTS, NO_FAULT, PLAIN, STANDARD, UNAIMED, Mutant
 
@@ -44,7 +44,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     fields: dict[str, Field]
     text: str | None
-    said: Said | None = None
+    said: NamedCauses | None = None
     also: tuple[str, ...] = ()
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.nightly.nights import Night, Played
+from harness.nightly.nights import LockNight, Night
 
 
 def changes(nights: Sequence[Night]) -> list[str]:
@@ -18,7 +18,7 @@ def changes(nights: Sequence[Night]) -> list[str]:
     return said
 
 
-def before(nights: Sequence[Night], played: Played) -> Played | None:
+def before(nights: Sequence[Night], played: LockNight) -> LockNight | None:
     """The same lock on the same cluster in the last night before that has it."""
     for night in reversed(nights[:-1]):
         for other in night.played:
@@ -27,7 +27,7 @@ def before(nights: Sequence[Night], played: Played) -> Played | None:
     return None
 
 
-def _change(now: Played, then: Played | None) -> str:
+def _change(now: LockNight, then: LockNight | None) -> str:
     where = f"{now.lock} on {now.cluster}"
     if then is None:
         return f"{where} was never played before."

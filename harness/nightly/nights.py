@@ -24,7 +24,7 @@ Kind = Literal["library", "correct", "control"]
 _FILE: Final = "nights.jsonl"
 
 
-class Played(msgspec.Struct, frozen=True, kw_only=True):
+class LockNight(msgspec.Struct, frozen=True, kw_only=True):
     """A lock on a kind of cluster, in one night. `runs`: valid or a violation; `violations`: of these;
     `blamed`: of these, those with a finding that blames the lock. `sections_per_s`: the mean of the runs.
     `detected_ms`: from the start of a run to its first such finding, the median. None where there is nothing to
@@ -62,7 +62,7 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
     date: str
     revision: str
     first_seed: int
-    played: tuple[Played, ...]
+    played: tuple[LockNight, ...]
     failing: tuple[Failing, ...] = ()
     missing: int = 0
 
@@ -89,7 +89,7 @@ def keep_night(folder: Path, night: Night) -> list[Night]:
     return nights
 
 
-def played_of(grid: Grid, lines: Sequence[RunLine]) -> tuple[Played, ...]:
+def played_of(grid: Grid, lines: Sequence[RunLine]) -> tuple[LockNight, ...]:
     """A row for each lock and cluster of the grid that has a run, in its order."""
     by_place: dict[tuple[str, str, Kind], list[RunLine]] = {}
     for _, cell in grid.cells.values():
@@ -117,12 +117,12 @@ def _place(grid: Grid, cell: str) -> tuple[str, str, Kind]:
     return at["lock"], at["cluster"], msgspec.convert(at["kind"], Kind)
 
 
-def _played(lock: str, cluster: str, kind: Kind, lines: Sequence[RunLine]) -> Played:
+def _played(lock: str, cluster: str, kind: Kind, lines: Sequence[RunLine]) -> LockNight:
     lines = [line for line in lines if line.verdict in ("valid", "violation")]
     figures = [line.figures for line in lines if line.figures is not None]
     first_ms = [min(times) for each in figures if (times := [b.at_ms for b in each.blamed if b.at_ms is not None])]
     rates = [each.sections / each.load_s for each in figures if each.load_s > 0]
-    return Played(
+    return LockNight(
         lock=lock,
         cluster=cluster,
         kind=kind,

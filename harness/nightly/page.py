@@ -15,8 +15,7 @@ from harness.campaign.document import Banner, Bullets, DataTable, Heading, Parag
 from harness.campaign.statistics import rate
 from harness.campaign.study import Played
 from harness.nightly.changes import changes
-from harness.nightly.nights import Night
-from harness.nightly.nights import Played as Tonight
+from harness.nightly.nights import LockNight, Night
 
 _NIGHTS_SHOWN: Final = 30
 _WIDTH, _HEIGHT = 120, 26
@@ -84,7 +83,7 @@ def document_of(played: Played, nights: Sequence[Night]) -> StudyDocument | None
     )
 
 
-def _row(played: Tonight) -> list[str | TableField]:
+def _row(played: LockNight) -> list[str | TableField]:
     kind = {"library": "library", "correct": "must not be blamed", "control": "must be caught"}[played.kind]
     result = wording.counted(rate(played.violations, played.runs))
     return [

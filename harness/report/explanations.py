@@ -17,7 +17,7 @@ from fencepost.text import listed, plural, printable
 from harness.checkers.remarks import remarks
 from harness.explain.examples import Side
 from harness.explain.explanation import Explained, Explanation
-from harness.explain.node_replies import Said
+from harness.explain.node_replies import NodeReply
 from harness.explain.nodes import NodePart
 from harness.explain.requests import client_of
 from harness.explain.space_time import Album, Picture
@@ -239,7 +239,7 @@ def _section_cells(side: Side, place: Callable[[int], int]) -> str:
     return "".join(cells)
 
 
-def _said(run: Recorded, said: Said) -> str:
+def _said(run: Recorded, said: NodeReply) -> str:
     """`yes +10.0`, `no (nil) +10.0`, `no reply (pause)`; when the node had answered."""
     why = f" ({printable(said.cut.event.nemesis)})" if said.cut is not None else ""
     lost = _lost_on_the_way(said.request)

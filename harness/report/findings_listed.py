@@ -21,7 +21,7 @@ _IS_JUDGED: Final = frozenset({"valid", "violation", "unknown"})
 _BLAMES: Final[tuple[Blame, ...]] = ("lock", "client", "undecided", "resource", "harness")
 
 
-class _Judged(msgspec.Struct, frozen=True):
+class _ListedFindings(msgspec.Struct, frozen=True):
     """As much of `verdict.json` as is needed here."""
 
     findings: tuple[Finding, ...]
@@ -47,7 +47,7 @@ def found_in(runs: Sequence[RunListed]) -> tuple[int, tuple[FoundInRuns, ...]]:
     found: dict[tuple[Blame, str], list[tuple[str, Finding]]] = {}
     for run in judged:
         folder = RunFolder(run.path)
-        lock, verdict = folder.read_config().lock_name, folder.read_verdict(_Judged)
+        lock, verdict = folder.read_config().lock_name, folder.read_verdict(_ListedFindings)
         for finding in verdict.findings if verdict else ():
             found.setdefault((finding.blame, finding.kind), []).append((lock, finding))
     rows = [

@@ -64,7 +64,7 @@ class RunListed:
         return ", ".join((self.verdict, *self.beside))
 
 
-class _Judged(msgspec.Struct):
+class _ListedVerdict(msgspec.Struct):
     """As much of `verdict.json` as a list shows. `listed`: the cells, in order."""
 
     verdict: str
@@ -158,7 +158,7 @@ def listed(path: Path) -> RunListed:
         config = folder.read_config()
         manifest = folder.read_manifest(RunManifest)
         _check_record(folder, manifest)
-        judged = folder.read_verdict(_Judged)
+        judged = folder.read_verdict(_ListedVerdict)
         word = _word(folder, manifest, judged)
         if judged is not None and word == judged.verdict:
             cells, says, beside = judged.listed, judged.says, judged.beside
@@ -181,7 +181,7 @@ def _check_record(folder: RunFolder, manifest: RunManifest | None) -> None:
         broke_off(folder)
 
 
-def _word(folder: RunFolder, manifest: RunManifest | None, judged: _Judged | None) -> str:
+def _word(folder: RunFolder, manifest: RunManifest | None, judged: _ListedVerdict | None) -> str:
     if judged is None:
         return _OUTDATED if folder.is_outdated() else "unjudged"
     return _CHANGED if manifest is None and changed_since_judged(folder) else judged.verdict

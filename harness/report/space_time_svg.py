@@ -19,7 +19,7 @@ from harness.report import space_time_words as words
 from harness.report.html import asset
 from harness.report.space_time_axis import Axis
 from harness.report.space_time_text import left_out
-from harness.report.svg_labels import Anchor, Labels, Place, pixels
+from harness.report.svg_labels import Anchor, Labels, LabelSpot, pixels
 
 _AXIS_AT: Final = 84
 _OUTSIDE: Final = 84
@@ -41,16 +41,16 @@ _LOST_SLANT: Final = 10
 
 def svg_picture(picture: Picture) -> Markup:
     """The picture for a page, whose style sheet has the colours."""
-    return _Drawing(picture).svg(style="")
+    return _SvgDrawing(picture).svg(style="")
 
 
 def svg_file(picture: Picture) -> str:
     """The picture as a file that needs nothing else, in both colour themes."""
     colours = asset("page.css").partition("* {")[0]
-    return f"{_Drawing(picture).svg(style=colours + asset('space_time.css'))}\n"
+    return f"{_SvgDrawing(picture).svg(style=colours + asset('space_time.css'))}\n"
 
 
-class _Drawing:
+class _SvgDrawing:
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
         self._x, self._width = _columns(picture)
@@ -63,8 +63,8 @@ class _Drawing:
     def svg(self, style: str) -> Markup:
         picture, labels = self._picture, self._labels
         for name, x in self._x.items():
-            labels.add(name, f"name {self._colour(name)}", [Place(x, _TOP - 14, "middle")])
-        labels.add("ms", "soft", [Place(_AXIS_AT - 8, _TOP - 14, "end")])
+            labels.add(name, f"name {self._colour(name)}", [LabelSpot(x, _TOP - 14, "middle")])
+        labels.add("ms", "soft", [LabelSpot(_AXIS_AT - 8, _TOP - 14, "end")])
         breaks = list(self._breaks())
         arrows = list(self._arrows())
         drawn = [*self._overlap(), *self._lanes(), *self._bars(), *self._sections(), *self._outages(), *arrows, *breaks]
@@ -72,7 +72,7 @@ class _Drawing:
         bottom = self._axis.bottom + 10
         for line in ("time runs downwards, not to scale", *left_out(picture)):
             bottom += _LINE
-            labels.add(line, "soft", [Place(_AXIS_AT, bottom)])
+            labels.add(line, "soft", [LabelSpot(_AXIS_AT, bottom)])
         height = round(bottom + 12)
         inside = f"<style>{style}</style>" if style else ""
         return Markup(  # noqa: S704  (all foreign text in it was escaped)
@@ -105,7 +105,7 @@ class _Drawing:
         says = f"both inside for {milliseconds((overlap[1] - overlap[0]) / 1e6)}"
         y = (top + bottom) / 2 + 4
         shifts = (0, 14, -14, 28, -28)
-        self._labels.add(says, "both-says", [Place((left + right) / 2, y + shift, "middle") for shift in shifts])
+        self._labels.add(says, "both-says", [LabelSpot((left + right) / 2, y + shift, "middle") for shift in shifts])
 
     def _bars(self) -> Iterator[str]:
         picture, axis = self._picture, self._axis
@@ -118,7 +118,7 @@ class _Drawing:
             yield _group(f"key {self._colour(bar.owner)}", words.of_bar(picture, bar), inside)
             if is_over and bar.ended in _SAID:
                 self._times.append(bar.to_ns)
-                self._labels.add(_SAID[bar.ended], "soft", [Place(x + 14, bottom + 4)])
+                self._labels.add(_SAID[bar.ended], "soft", [LabelSpot(x + 14, bottom + 4)])
 
     def _sections(self) -> Iterator[str]:
         picture, axis = self._picture, self._axis
@@ -169,7 +169,7 @@ class _Drawing:
             answered = beside_node, axis.y(one.from_node_ns)
             yield from self._stroke("reply", answered, beside_client, one.to_client_ns)
             anchor: Anchor = "start" if way > 0 else "end"
-            places = [Place(node + 9 * way, answered[1] + 4 + shift, anchor) for shift in (0, -9, 9, 18)]
+            places = [LabelSpot(node + 9 * way, answered[1] + 4 + shift, anchor) for shift in (0, -9, 9, 18)]
             self._labels.add(one.reply_label, "soft", places)
 
     def _stroke(self, kind: str, begin: tuple[float, float], x: float, at_ns: int | None) -> Iterator[str]:
@@ -195,29 +195,29 @@ class _Drawing:
             at, until = pixels(y - 3), pixels(y + 3)
             yield f'<rect class="gap" x="{_AXIS_AT}" y="{at}" width="{wide}" height="6"/>'
             yield f'<path class="gap-edge" d="M{_AXIS_AT} {at}h{wide}M{_AXIS_AT} {until}h{wide}"/>'
-            self._labels.add(f"⋮ {milliseconds(length_ns / 1e6)}", "soft", [Place(_AXIS_AT - 8, y + 4, "end")])
+            self._labels.add(f"⋮ {milliseconds(length_ns / 1e6)}", "soft", [LabelSpot(_AXIS_AT - 8, y + 4, "end")])
 
     def _tell_times(self) -> None:
         picture = self._picture
         for at_ns in self._times:
             if picture.from_ns <= at_ns <= picture.to_ns:
                 text = words.at(picture, at_ns).removesuffix(" ms")
-                self._labels.add(text, "time", [Place(_AXIS_AT - 8, self._axis.y(at_ns) + 4, "end")])
+                self._labels.add(text, "time", [LabelSpot(_AXIS_AT - 8, self._axis.y(at_ns) + 4, "end")])
 
-    def _beside(self, lane: str, y: float) -> list[Place]:
+    def _beside(self, lane: str, y: float) -> list[LabelSpot]:
         """Places for a label: those of a client are on the side of the nodes."""
         is_right = lane in self._picture.clients and self._x[lane] > self._x[self._picture.nodes[0]]
         x = self._x[lane] + (-12 if is_right else 12)
         anchor: Anchor = "end" if is_right else "start"
-        return [Place(x, y + shift, anchor) for shift in (0, 13, 26, 39, -13)]
+        return [LabelSpot(x, y + shift, anchor) for shift in (0, 13, 26, 39, -13)]
 
-    def _outside(self, lane: str, y: float) -> list[Place]:
+    def _outside(self, lane: str, y: float) -> list[LabelSpot]:
         """Places for what happens on a lane itself: those of an outer client are on the side where no arrow is."""
         first, last = self._picture.clients[:1], self._picture.clients[1:2]
         if lane in first or lane in last:
             anchor: Anchor = "end" if lane in first else "start"
             x = self._x[lane] + (-12 if lane in first else 12)
-            return [Place(x, y + shift, anchor) for shift in (0, 13, 26, 39, -13)]
+            return [LabelSpot(x, y + shift, anchor) for shift in (0, 13, 26, 39, -13)]
         return self._beside(lane, y)
 
     def _colour(self, client: str | None) -> str:

@@ -31,9 +31,9 @@ _IDLE: Final = "│"
 def text_picture(picture: Picture, columns: int = COLUMNS, lines: int = LINES) -> list[str]:
     """The picture in so many lines and columns, or fewer. Where it would take more, requests that say least are left
     out, and counted; gaps are, before that."""
-    drawing = _Drawing(picture, columns).lines(with_gaps=True)
+    drawing = _TextDrawing(picture, columns).lines(with_gaps=True)
     while len(drawing) > lines:
-        drawing = _Drawing(picture, columns).lines(with_gaps=False)
+        drawing = _TextDrawing(picture, columns).lines(with_gaps=False)
         if len(drawing) > lines:
             if not picture.arrows:
                 return [*drawing[: lines - 1], "…"]
@@ -47,7 +47,7 @@ def least_columns(picture: Picture) -> int:
     return max(_LEAST_COLUMNS, _TIME_WIDE + lanes)
 
 
-class _Drawing:
+class _TextDrawing:
     """One picture, as characters on lanes. `_held`: by lane, whose keys or sections are on it."""
 
     def __init__(self, picture: Picture, columns: int) -> None:

@@ -15,7 +15,7 @@ _LETTER: Final = 6.2
 _ABOVE, _BELOW = 10, 3
 
 
-class Place(NamedTuple):
+class LabelSpot(NamedTuple):
     """Where the baseline of a text begins, has its middle, or ends."""
 
     x: float
@@ -42,7 +42,7 @@ class Labels:
         self.drawn: list[str] = []
         self._taken: list[_Box] = []
 
-    def add(self, text: str, kind: str, places: Iterable[Place]) -> bool:
+    def add(self, text: str, kind: str, places: Iterable[LabelSpot]) -> bool:
         """Put the text at the first of the places where it hides no other one; returns whether there was one. `kind`:
         its class in the style sheet."""
         wide = len(printable(text)) * _LETTER
@@ -59,7 +59,7 @@ class Labels:
         return False
 
 
-def text_at(place: Place, text: str, kind: str) -> str:
+def text_at(place: LabelSpot, text: str, kind: str) -> str:
     anchor = "" if place.anchor == "start" else f' text-anchor="{place.anchor}"'
     named = f' class="{kind}"' if kind else ""
     return f'<text{named} x="{pixels(place.x)}" y="{pixels(place.y)}"{anchor}>{escape(printable(text))}</text>'

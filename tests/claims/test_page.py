@@ -16,7 +16,7 @@ from harness.campaign.study import read_played, write_document
 from harness.claims.grid import chosen, claims_grid
 from harness.claims.page import document_of
 from harness.claims.session import settle_all
-from harness.claims.settle import Settled
+from harness.claims.settle import SettledClaim
 
 NAMES = ["crash-no-persistence", "fencing-writes-only"]
 HOSTILE = "</script><script>alert(1)</script>"
@@ -33,7 +33,7 @@ def timeline(cell: str) -> dict[str, object]:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> tuple[Path, list[Settled]]:
+def written(tmp_path: Path) -> tuple[Path, list[SettledClaim]]:
     """All runs of the two claims are there, and all expectations held."""
     claims = chosen(NAMES)
     grid = claims_grid(claims, REPEATS, "process")
@@ -50,7 +50,7 @@ def written(tmp_path: Path) -> tuple[Path, list[Settled]]:
 
 
 def test_the_page_has_a_row_and_a_picture_for_each_claim_and_foreign_text_does_not_break_it(
-    written: tuple[Path, list[Settled]],
+    written: tuple[Path, list[SettledClaim]],
 ) -> None:
     page = (written[0] / "index.html").read_text()
     assert "2 claims: 1 confirmed, 1 refuted." in page
@@ -62,7 +62,7 @@ def test_the_page_has_a_row_and_a_picture_for_each_claim_and_foreign_text_does_n
     assert "http://" not in page.partition("The documents")[0].replace("http://www.w3.org", "")
 
 
-def test_the_other_forms_say_the_same(written: tuple[Path, list[Settled]]) -> None:
+def test_the_other_forms_say_the_same(written: tuple[Path, list[SettledClaim]]) -> None:
     path, settled = written
     document = json.loads((path / "claims.json").read_bytes())
     assert [(claim["name"], claim["answer"]) for claim in document["claims"]] == [

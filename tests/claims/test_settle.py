@@ -12,7 +12,7 @@ from harness.campaign.measure import Figures
 from harness.claims.claim import Answer, Claim, Role, Trial
 from harness.claims.grid import LEAST_LOADS
 from harness.claims.loads import LOADS, TTL_MS
-from harness.claims.settle import Settled, Tried, settle, tried_of
+from harness.claims.settle import SettledClaim, Tried, settle, tried_of
 from harness.claims.wording import evidence
 from tests.golden import Golden
 
@@ -28,7 +28,7 @@ def drawn(held: int = 0, failed: int = 0) -> Tried:
     return Tried(Trial("partitions-and-delays"), "what it expects", held, failed, 0, 0, ())
 
 
-def settled(says: Says, *trials: Tried, prediction: Answer | None = None) -> Settled:
+def settled(says: Says, *trials: Tried, prediction: Answer | None = None) -> SettledClaim:
     claim = Claim(
         name="c",
         sources=("reply",),

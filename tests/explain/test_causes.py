@@ -11,7 +11,7 @@ from harness.explain.causes import IN_WORDS
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Case
 from harness.explain.meeting import cause_of
-from harness.explain.nodes import Loss, NodeEvent, NodePart, Said
+from harness.explain.nodes import Loss, NodeEvent, NodePart, NodeReply
 from harness.verdict import Finding
 from tests.explain.stories import Story
 from tests.golden import Golden
@@ -28,7 +28,7 @@ EXAMPLE = {
 
 
 def part(how: Any) -> NodePart:
-    return NodePart("n1", Said(), Said(), loss=None if how is None else Loss(how, GRANTED, 2))
+    return NodePart("n1", NodeReply(), NodeReply(), loss=None if how is None else Loss(how, GRANTED, 2))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from harness.checkers.explained import spans_of, tell
 from harness.explain.evidence import Evidence, gather
 from harness.explain.examples import case_of
 from harness.explain.explanation import Explanation
-from harness.explain.node_replies import Said, replies
+from harness.explain.node_replies import NodeReply, replies
 from harness.history.recorded import Recorded
 from harness.report.explanations import node_rows
 from tests.explain.stories import Story
@@ -25,7 +25,7 @@ def two(**config: Any) -> Story:
     return story.section("c1", 10, 50, asked=5, deadline=105)
 
 
-def of_c1(story: Story) -> tuple[Recorded, Evidence, dict[str, Said], str]:
+def of_c1(story: Story) -> tuple[Recorded, Evidence, dict[str, NodeReply], str]:
     """And what the table says of n1."""
     story.let_in("c2", 30, 60, "nil OK OK")
     run, verdict = story.judged()

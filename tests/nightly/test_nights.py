@@ -11,7 +11,7 @@ from harness.campaign.folder import RunLine
 from harness.campaign.forms import html
 from harness.nightly.changes import changes
 from harness.nightly.grid import CONTROLS, SCRIPTED_CONTROLS, nightly_grid
-from harness.nightly.nights import Failing, Night, Played, failing_of, keep_night, played_of, read_nights
+from harness.nightly.nights import Failing, LockNight, Night, failing_of, keep_night, played_of, read_nights
 from harness.nightly.page import document_of
 from harness.survey.subjects import chosen
 from tests.campaign import made
@@ -29,12 +29,12 @@ def locks(of: Any) -> list[tuple[str, str]]:
     return [(cell.at["lock"], cell.at["cluster"]) for cell in of.parts[-1].cells]
 
 
-def played(lock: str = "pottery", violations: int = 0, **more: Any) -> Played:
+def played(lock: str = "pottery", violations: int = 0, **more: Any) -> LockNight:
     of = {"cluster": "process", "kind": "library", "runs": 2, "blamed": violations}
-    return Played(**{"lock": lock, "violations": violations, **of, **more})
+    return LockNight(**{"lock": lock, "violations": violations, **of, **more})
 
 
-def night(date: str, *of: Played, revision: str = "a") -> Night:
+def night(date: str, *of: LockNight, revision: str = "a") -> Night:
     return Night(date=date, revision=revision, first_seed=1, played=of)
 
 
