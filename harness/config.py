@@ -84,7 +84,7 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         float,
         Option(
             "--least-faults",
-            "of the injected faults, the least that must be verified active, or the run is unknown",
+            "the run is unknown if a smaller share of the injected faults was verified active",
             "the verdict",
             "PERCENT",
             low=0,
@@ -96,7 +96,7 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         float,
         Option(
             "--least-reach",
-            "of the load, the least in which some client can certainly reach a majority, or the run is unknown",
+            "the run is unknown if some client could certainly reach a majority for a smaller share of the load",
             "the verdict",
             "PERCENT",
             low=0,
@@ -108,7 +108,7 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         int,
         Option(
             "--least-sections",
-            "the fewest critical sections, or the run is unknown; less where not ten times as many fit into the load",
+            "the run is unknown with fewer critical sections; in a short load, with fewer than a tenth of what fits",
             "the verdict",
             low=0,
             high=10**6,
@@ -119,7 +119,7 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         float,
         Option(
             "--most-empty",
-            "of the load, the longest time without a client inside, or the run is unknown",
+            "the run is unknown if no client was inside for a longer time in one piece, as a share of the load",
             "the verdict",
             "PERCENT",
             low=0,
@@ -131,7 +131,7 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         float,
         Option(
             "--most-starved",
-            "of the load, the most CPU starvation of the harness or a client, or the run is unknown",
+            "the run is unknown if the harness or a client was starved of CPU for a larger share of the load",
             "the verdict",
             "PERCENT",
             low=0,

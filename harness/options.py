@@ -26,7 +26,7 @@ from harness.config import RESULTS, RunConfig, Seed
 Results = Annotated[Path, Option("--results", "folder of run folders", "the result", "DIR", commands=())]
 Expected = Annotated[
     Literal["valid", "violation"],
-    Option("--expect", "with `violation`, finding one is exit code 0", "the result", commands=()),
+    Option("--expect", "the outcome that gives exit code 0", "the result", commands=()),
 ]
 JsonFile = Annotated[
     Path | None,

@@ -148,9 +148,9 @@ class WrongClock(TargetFields, frozen=True):
         """Every node says itself that its clock is wrong, and to which side, and so does a process with the clock of a
         client."""
         shown = _those(_clocks(world, impact.wrong_clocks, impact.wrong_client_clocks), self._shows)
-        words = [f"{listed(shown)} {'says' if len(shown) == 1 else 'say'} so"] if shown else []
+        words = [f"wrong on {listed(shown)}"] if shown else []
         if missed := [name for name in self.nodes + self.clients if name not in shown]:
-            words.append(f"{listed(missed)} did not show it")
+            words.append(f"not seen wrong on {listed(missed)}")
         return Evidence(not missed, "; ".join(words))
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:

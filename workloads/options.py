@@ -228,8 +228,8 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
         float,
         Option(
             "--forget",
-            "of the sections whose lease is over when the work is done, the share after which the client acquires "
-            "again without a release",
+            "where the lease has expired before the work is done: the share of these sections after which the client "
+            "acquires again without a release",
             "load",
             "SHARE",
             low=0,

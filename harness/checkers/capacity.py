@@ -247,8 +247,8 @@ def _votes(evidence: Evidence, sides: Sequence[Side], run: Recorded) -> str:
     needed = run.config.nodes * permits // (permits + 1) + 1
     if majority <= fewest < needed:
         return (
-            f"{text} No node let in more than {permits}: a majority of {majority} nodes is not enough if every node "
-            f"counts to {permits}; {needed} would be."
+            f"{text} No node let in more than {permits}. But where each node lets in {permits}, a majority of "
+            f"{majority} of {run.config.nodes} nodes does not exclude another client; {needed} nodes would."
         )
     return f"{text} No node let in more than {permits} of them."
 

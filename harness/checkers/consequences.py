@@ -1,4 +1,4 @@
-"""One cause, told once: which findings of a run follow from another one.
+"""Which findings of a run follow from another one, so that each cause is reported once.
 
 A finding follows from one that began no later, or that can follow from none (it only stands for a cause), if
 

@@ -1,4 +1,4 @@
-"""How is a contended lock passed on? Attempts for a grant, grants to others in the meantime, and idle time.
+"""How a contended lock is passed on: attempts for a grant, grants to other clients in the meantime, and idle time.
 
 Waiting times, gaps without a grant and Jain's fairness are in `harness.checkers.liveness`. Nothing here breaks a
 requirement.

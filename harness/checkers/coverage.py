@@ -1,4 +1,4 @@
-"""What did the faults meet? A step of the lock that no fault of a class ever met was not tried under that class.
+"""Which steps of the lock the faults hit. A step that no fault of a class ever hit was not tested under that class.
 
 A fault meets a step of a client if it was in force at some time of that step and concerns this client: a link of its
 own, a node, or the client itself.

@@ -1,4 +1,4 @@
-"""Did the servers turn the lock's requests away, because it had not logged in or may not do what it asked for?
+"""Did the servers reject the lock's requests because it had not logged in, or lacked a permission?
 
 The servers count that themselves, by the first word of the error. Some client libraries ask before they log in, and are
 turned away once a connection; that does no harm. But a run in which no client acquired the lock, and requests were

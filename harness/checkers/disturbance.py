@@ -1,4 +1,4 @@
-"""How busy was the machine? If clients wake up late and faults come late, the run is not the one that was planned.
+"""How busy was the machine? Where clients wake up late and faults are injected late, the run is not the planned one.
 
 Nothing here is a finding: the judge knows from the record when clients did not run
 (`harness.history.heartbeats`), and blames no lock for it. It says how far rates and costs of this run can be

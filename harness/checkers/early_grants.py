@@ -1,4 +1,4 @@
-"""Did the lock say yes before a majority of its nodes had answered?
+"""Was an acquire granted before a majority of its nodes had answered?
 
 The record of the links says when the proxy sent each reply on to the client, which is before the client can have it. So
 a node whose first reply to the call was sent on after the call had ended had not answered when the lock said yes. What

@@ -1,4 +1,4 @@
-"""Did the lock refuse its clients long before the time for which it was told to wait?
+"""Did the lock refuse its clients long before the time that it was told to wait?
 
 `--wait` tells a lock for how long an acquire may keep trying. A lock that counts its tries, or that never waits, is
 done sooner, each time after about as long: that is how it is built. But a lock that waits for some of its clients, and

@@ -1,4 +1,4 @@
-"""Did a lock vouch for a session that had ended?
+"""Did a lock confirm a session that had ended?
 
 A lock that promises no time is held by a session. Where a session ends with its connection, a yes to a release, a
 question or an extension means that the connection on which the lock was granted is still open. The proxy knows when

@@ -1,4 +1,4 @@
-"""Why: the explanations of a run's findings, by what their checkers say of an example."""
+"""The explanations of a run's findings, each from the checker that found it."""
 
 from __future__ import annotations
 

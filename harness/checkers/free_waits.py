@@ -436,8 +436,11 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
     cause: Cause = "not let in" if example["answers"] else "not woken"
     if example.get("was_notified") is False:
-        asked = " ".join(printable(str(example[name])) for name in ("listened", "to"))
-        did, cause = f"sent and received nothing: it had sent {asked}, and no other request named that", "not notified"
+        command, to = (printable(str(example[name])) for name in ("listened", "to"))
+        did, cause = (
+            f"sent and received nothing: it had sent {command} {to}, and no other request named {to}",
+            "not notified",
+        )
     if "limit_ms" in example:
         asked, limit_ms = " ".join(printable(str(example[name])) for name in ("listened", "to")), example["limit_ms"]
         limit = (

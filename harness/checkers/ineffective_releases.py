@@ -1,4 +1,4 @@
-"""Did a release that was answered with yes leave the lock taken?
+"""Did a release report success and leave the lock taken?
 
 A release deletes the key on every node that it reaches, so a key may stay on a node that was cut off or down. But if
 the lock says that it was released, and the section's value certainly stays, or is set anew, on so many healthy nodes

@@ -1,4 +1,4 @@
-"""From the answers of all checkers to one verdict.
+"""Combines the answers of all checkers into one verdict.
 
 A run is a violation if any finding breaks what was required; otherwise unknown if a checker cannot vouch for it or it
 did not reach its end; otherwise valid. So an interrupted run can convict a lock but never acquit one.

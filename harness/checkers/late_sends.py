@@ -1,4 +1,4 @@
-"""Did a client's own waiters hold all connections that a release or an extension needed?
+"""Did a client's own waiters hold every connection that a release or an extension needed?
 
 A request that blocks (BLPOP, say) keeps its connection until it is answered, and a subscription for good. If a lock
 takes these from the same pool as everything else, a client that is inside cannot give the lock back, nor extend it,

@@ -1,4 +1,4 @@
-"""Did the lock use the links that it was given? No fault of a link ever reaches a lock that dials the nodes by itself.
+"""Did the lock use the links that it was given? A fault of a link never reaches a lock that dials the nodes directly.
 
 Each granted section takes at least one request, and so does each of its values on a node. A client that was granted
 sections and sent less than half as many requests over its links reached the nodes in another way; likewise over its

@@ -1,4 +1,4 @@
-"""Did a lock that renews its leases let one end that it could have renewed?
+"""Did a lock that renews its leases let a lease end that it could have renewed?
 
 A lock that renews by itself (`--renewal`) has promised to keep a key alive for as long as its client is inside. If it
 loses a key it may say so, and its client leaves: then no client overstayed, and the lock has failed its user all the

@@ -92,7 +92,7 @@ class Figures(CheckerFigures, frozen=True, kw_only=True):
         if self.none_seen:
             return f"no key of this lock was seen on the nodes, so nothing is known about keys without an owner{blind}"
         if not self.count:
-            return f"none was left on a node without an owner{blind}"
+            return f"no key was left on a node without an owner{blind}"
         causes = ", ".join(f"{cause} {number:,}" for cause, number in (self.by_cause or {}).items() if number)
         return (
             f"{count(self.count)} {'key' if self.count == 1 else 'keys'} without an owner on a node, "
@@ -400,7 +400,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     return Told(
         f"{printable(str(example['node']))} kept a key of {printable(str(example['key']))} that had no owner for "
         f"{lasting(float(example['for_ms']) * 1e6)}, from +{float(example['at_ms']):,.1f} ms on "
-        f"({example['cause']}); keys are to live for {run.lease_ms:,.0f} ms.{how}",
+        f"({example['cause']}); the TTL is {run.lease_ms:,.0f} ms.{how}",
         cause=cause,
     )
 

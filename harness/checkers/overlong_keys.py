@@ -1,4 +1,4 @@
-"""Do keys live for longer than the lock was asked for?
+"""Do keys live longer than the lock was asked for?
 
 An expiry is what frees a lock whose holder is gone. If keys are told to live for longer than the lease time, then for
 as long as that no client gets in after a holder died, or could not release. No holder needs to die to show it: the

@@ -302,7 +302,7 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     did = {
         "deleted": "deleted the key of",
         "prolonged": "prolonged the key of",
-        "removed": "took out of a key the member of",
+        "removed": "removed from a key the member of",
     }.get(str(example["how"]), "set another value over the key of")
     ledger = run.ledger
     change = None if ledger is None else change_told(run, ledger, example)

@@ -1,4 +1,4 @@
-"""Was the lock still there when its holder gave it back?
+"""Did a holder find at its release that the lock was lost, within its validity?
 
 A refused release says that the lock was no longer held. After the validity that is correct. Within it, if no fault can
 have been in force since the acquire began (a node that lost its memory, a reply that was lost), another client took or

@@ -27,7 +27,7 @@ from harness.explain.renewals import renewals_ended
 from harness.explain.requests import may_be_of, who_did
 from harness.explain.words import lasting
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
-from harness.history.quorum_support import LOSSES, Backing, Loss, WeakStretch, in_words
+from harness.history.quorum_support import LOSSES, Backing, Loss, WeakStretch, in_words, losses_by_node
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer, Blame, Finding, worst_first
 
@@ -126,7 +126,7 @@ def _example(run: Recorded, backing: Backing, stretch: WeakStretch) -> dict[str,
         "at_ms": run.at_ms(stretch.from_ns),
         "for_ms": stretch.length_ns / 1e6,
         "cause": backing.cause(stretch),
-        "nodes": tuple(f"{node} {in_words(loss)}" for node, loss in stretch.losses),
+        "nodes": losses_by_node(stretch.losses),
     }
 
 
@@ -134,10 +134,10 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     when, for_ns = f"+{float(example['at_ms']):,.1f} ms", float(example["for_ms"]) * 1e6
     text = (
-        f"{example['client']} was inside and within its reported validity, but for {lasting(for_ns)}, from {when} on, "
+        f"{example['client']} was inside and within its reported validity. Yet for {lasting(for_ns)}, from {when} on, "
     )
-    why = ", ".join(printable(str(node)) for node in example.get("nodes", ()))
-    text = f"{text}no majority of the nodes can have held the lock for it{f': {why}' if why else ''}."
+    why = "; ".join(printable(str(node)) for node in example.get("nodes", ()))
+    text = f"{text}no majority of the nodes can have held its key{f': {why}' if why else ''}."
     side = case.named.get("section")
     few = None if side is None else few_had_granted(run, evidence, side)
     if few is None:

@@ -24,8 +24,8 @@ def remarks(run: Recorded, verdict: Verdict) -> Iterator[str]:
 
 
 _LEFT: Final[dict[orphans.Cause, str]] = {
-    "not released": "not gone after the release",
-    "given up": "left by tries that were refused or given up",
+    "not released": "still there after the release",
+    "given up": "left by attempts that were refused or given up",
     "client gone": "left by clients that were killed",
     "set too late": "set when no longer needed",
     "back from disk": "back from a node's disk when no longer owned",
@@ -39,8 +39,8 @@ def _orphans(figures: orphans.Figures | None) -> Iterator[str]:
     nodes = listed([printable(name) for name, node in figures.by_node.items() if node.count])
     causes = listed([f"{number:,} {_LEFT[cause]}" for cause, number in figures.by_cause.items() if number])
     yield (
-        f"{keys} on {nodes} had no owner and kept others out, for up to {milliseconds(figures.longest_ms)} until "
-        f"deleted or expired: {causes}."
+        f"{keys} on {nodes} had no owner and kept other clients out, for up to {milliseconds(figures.longest_ms)} "
+        f"until deleted or expired: {causes}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Were clients kept out for long although the lock could have let one in?
+"""Were clients kept out for long although the lock could have been granted?
 
 A client that tries without success is no finding while another client is inside or may be, and while it may not
 reach a majority of the nodes. But a lock is there to be acquired:

@@ -1,4 +1,4 @@
-"""Did one of several tasks in a process stop asking for a lock that others got again and again?
+"""Did one of several tasks in a process stop asking for a lock that other clients kept acquiring?
 
 A client that waits must ask again at the latest when the last lease that it saw has expired. Where many compete, the
 lock is free for moments only, and the other tasks of the process ask all the time, so neither the key nor the links of

@@ -139,8 +139,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
             f"+{at_ms:,.1f} ms, although {nodes} can have had its value."
         )
     return Told(
-        f"An extension of {client} succeeded at +{at_ms:,.1f} ms, although {nodes} can still have had its value: the "
-        "lock took something else for a majority's consent."
+        f"An extension of {client} succeeded at +{at_ms:,.1f} ms, although {nodes} can still have had its value. So "
+        "no majority can have agreed to it."
     )
 
 

@@ -56,8 +56,7 @@ class Figures(CheckerFigures, frozen=True):
             yield Row("CPU", f"CPU starvation: {_times(self.starved)}", order=12, is_input=True)
         if self.undone:
             times = [
-                f"{printable(one.what)} no longer held for {printable(one.whom)} at {number(one.at_ms / 1e3)} s"
-                for one in self.undone
+                f"{printable(one.what)} on {printable(one.whom)} at {number(one.at_ms / 1e3)} s" for one in self.undone
             ]
             yield Row("undone", f"faults ended early from outside: {_listed(times)}", order=13, is_input=True)
 

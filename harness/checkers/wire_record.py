@@ -1,4 +1,4 @@
-"""How far does the record of the links reach? What is not on it is not judged by it, and the verdict says so.
+"""How far the record of the links reaches. The verdict says where it ends; nothing beyond it is judged by it.
 
 The proxy stops recording when the record has become too large, so that a lock that floods its links fills no disk. On a
 link on which bytes are not of the server's protocol (TLS, garbage), requests cannot be told apart from then on.
@@ -36,7 +36,7 @@ class Figures(CheckerFigures, frozen=True):
     foreign: tuple[Foreign, ...]
 
     def rows(self) -> Iterator[Row]:
-        """`what went over the links is on record until 12.3 s: it had become too large`."""
+        """`the record of the links ends at 12.3 s: it had grown too large`."""
         yield from (Row("wire", text, order=12, is_input=True) for text in self._sentences())
 
     def parts(self) -> Iterator[Part]:
@@ -45,7 +45,7 @@ class Figures(CheckerFigures, frozen=True):
 
     def _sentences(self) -> Iterator[str]:
         if self.ended_ms is not None:
-            yield f"what went over the links is on record until {_since_start(self.ended_ms)}: it had become too large"
+            yield f"the record of the links ends at {_since_start(self.ended_ms)}: it had grown too large"
         for each in self.foreign[:_LINKS_SHOWN]:
             verb = "is" if each.bytes == 1 else "are"
             said = f"{plural(each.bytes, 'byte')} {verb} not {each.server}'s protocol"

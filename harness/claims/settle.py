@@ -193,7 +193,7 @@ def _tendency(supporting: int, contradicting: int) -> tuple[Answer, str]:
     share = max(supporting, contradicting) / runs
     enough = next((n for n in range(runs, _MOST_RUNS) if _sign_p(int(share * n), n) < SIGNIFICANT), None)
     return "undecided", (
-        f"{said}, which chance alone may do; "
+        f"{said}, which is consistent with chance; "
         + (f"more than {_MOST_RUNS:,} runs" if enough is None else f"about {enough} runs")
         + " would decide it if that share remains."
     )

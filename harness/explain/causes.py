@@ -1,4 +1,4 @@
-"""What an explanation names as the cause, as data, so that no code has to read it out of the sentences."""
+"""The cause that an explanation names, as data, so that no code has to parse the sentences."""
 
 from __future__ import annotations
 

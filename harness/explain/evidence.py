@@ -1,4 +1,4 @@
-"""What the nodes are known to have done: from the witness's events, and from the requests of clients.
+"""What the nodes are known to have done, from the witness's events and the clients' requests.
 
 Both have the same form, a `NodeEvent`: something that happened to a key on a node, between two times. The witness knows
 what happened, and in which order on one node; the ledger says by which request, and so who did it and when. Where the

@@ -1,4 +1,4 @@
-"""An example of a finding, and the sections that it is about."""
+"""An example of a finding, and the sections that it names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client had set on the nodes while it waited for its turn, and that expired before it was let in."""
+"""Keys that a client had set on the nodes while it waited for its turn, and that expired before it was let in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Keys that a request set for a call which had ended without the lock: its entry had stayed in the queue."""
+"""Keys that a request set on behalf of a call that had already ended without the lock, because its entry had stayed in
+the queue."""
 
 from __future__ import annotations
 

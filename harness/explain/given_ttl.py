@@ -1,4 +1,4 @@
-"""The time to live that the requests on record gave a key, and whether the key was over by it before its lease."""
+"""The time to live that the requests on record gave a key, and whether the key expired by it before the lease ended."""
 
 from __future__ import annotations
 

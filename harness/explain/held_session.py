@@ -1,4 +1,4 @@
-"""The session by which a client held a lock that promised no time, and what became of it."""
+"""The session by which a client held a lock without a lease time, and how that session ended."""
 
 from __future__ import annotations
 

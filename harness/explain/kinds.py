@@ -1,4 +1,4 @@
-"""A kind of finding, as the file of its checker declares it: its name, its promise, and how one of them came about."""
+"""A kind of finding, as its checker declares it: its name, its promise, and the function that explains an example."""
 
 from __future__ import annotations
 

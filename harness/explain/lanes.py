@@ -1,5 +1,4 @@
-"""What happens on the lanes of a space-time diagram beside requests: sections, and what kept a client or a node from
-working."""
+"""The lanes of a space-time diagram, apart from requests: sections, and the faults and stalls of a client or a node."""
 
 from __future__ import annotations
 

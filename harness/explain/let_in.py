@@ -1,4 +1,5 @@
-"""What nodes answered two clients that both were let in, whatever keys the lock keeps, and what changed those keys."""
+"""What the nodes answered two clients that were both let in, whichever keys the lock keeps, and what changed these
+keys."""
 
 from __future__ import annotations
 
@@ -131,7 +132,8 @@ class _OnNode:
             return ""
         one, other = self.first[-1], self.second[-1]
         if {change["key"] for change in self.first}.isdisjoint(change["key"] for change in self.second):
-            keys = f"{self.earlier.client} {_key(one)}, and {self.later.client} {_key(other)}"
+            one_key, other_key = (printable(str(change["key"])) for change in (one, other))
+            keys = f"{self.earlier.client} {one_key}, and {self.later.client} {other_key}"
             return f"They changed different keys: {keys}."
         if other["owner"] < 0 or other["owner"] not in {change["owner"] for change in self.first}:
             return ""
@@ -154,4 +156,4 @@ class _OnNode:
 
 
 def _key(change: Change) -> str:
-    return printable(str(change["key"]))
+    return f"the key {printable(str(change['key']))}"

@@ -1,4 +1,4 @@
-"""What each node replied to a client that acquired the lock, as far as the client could know when it entered."""
+"""What each node replied to a client that acquired the lock, as far as the client can have known when it entered."""
 
 from __future__ import annotations
 

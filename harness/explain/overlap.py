@@ -1,4 +1,4 @@
-"""How two clients came to be inside at the same time: the sentence for each blame."""
+"""How two clients came to be inside at the same time: a sentence for each kind of blame."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from harness.explain.words import (
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.ledger import Change
 from harness.history.lock_keys import lock_keys
-from harness.history.quorum_support import in_words
+from harness.history.quorum_support import losses_by_node
 from harness.history.recorded import Recorded
 from harness.history.renewal_requests import renewal_requests
 
@@ -165,7 +165,7 @@ def _without_a_majority(run: Recorded, earlier: Side, later: Side) -> str:
         if place in run.backing.owners.values:
             stretch = run.backing.unbacked(int(place), later.start_ns, until_ns)
             if stretch is not None:
-                why = ", ".join(f"{node} {in_words(loss)}" for node, loss in stretch.losses)
+                why = "; ".join(losses_by_node(stretch.losses))
                 since = at(run, stretch.from_ns)
                 texts.append(f" From {since} on, no majority of the nodes can have held {side.client}'s key: {why}.")
     return "".join(texts)
@@ -219,7 +219,7 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
             return f"{had}; {_nested(run, first.client, loss)}; so {them} {again}"
         case "deleted" if run.ledger is not None and loss.change is not None:
             done = who_did(run, loss.change, first.client, "deleted it")
-            same = " (others used the same value)" if loss.is_shared else ""
+            same = " (other clients used the same value)" if loss.is_shared else ""
             if loss.covered:
                 who = list(dict.fromkeys(client_of(one) or "an unrecorded client" for one in loss.covered))
                 values = "another value" if len(loss.covered) == 1 else "other values"
@@ -289,7 +289,7 @@ def _deleted_by_value(loss: Loss) -> str:
     """`c5 deleted the key, because its own key has the same value`."""
     if loss.by is not None and loss.by.client is not None and loss.by.value == loss.granted.value:
         return f"{loss.by.client} deleted the key, because its own key has the same value"
-    return "others used the same value for their keys and could delete this one"
+    return "other clients used the same value for their keys and could delete this one"
 
 
 def _deleted(by: NodeEvent) -> str:

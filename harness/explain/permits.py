@@ -1,6 +1,8 @@
-"""How a semaphore let too many in: permits were given back although no client had them, by a release that lowers a
-count below zero, a permit that is put back twice, or an acquire that fills the stock while clients have what was in it;
-or clients ranked their members by times of their own, so that who comes later may be the first.
+"""How a semaphore admitted too many clients: a permit was given back that no client had taken, or clients were ranked
+by timestamps of their own.
+
+A release may lower a count below zero, or put a permit back twice; an acquire may refill the stock while clients have
+what was in it. With timestamps of their own, a client that comes later may be ranked first.
 
 What granted acquires do to a key, and what releases do, are opposites: a pop and a push, say. Where less is left taken
 than the clients inside took, a request gave what nothing had taken: the first one, for what it gave stays there.
@@ -50,9 +52,9 @@ def below_zero(run: Recorded, entered: Side) -> Change | None:
 
 
 def place_expired(run: Recorded, entered: Side) -> str | None:
-    """`k1:count had expired at +718.7 ms, with the place of c1, which had a lease until +1,370.6 ms.` The last one
-    before the section, of a key that the section's acquire changed, if that client was still inside, or its release
-    had taken a place of the new key; None without any."""
+    """`the key k1:count had expired at +718.7 ms, with the place of c1, which had a lease until +1,370.6 ms.` The
+    last one before the section, of a key that the section's acquire changed, if that client was still inside, or its
+    release had taken a place of the new key; None without any."""
     ledger = run.ledger
     if ledger is None:
         return None
@@ -73,8 +75,8 @@ def place_expired(run: Recorded, entered: Side) -> str | None:
     who = printable(client)
     gave = f"; at {at(run, place.left_ns)} its release took one out of the new key instead"
     return (
-        f"{printable(place.key)} had expired at {at(run, place.until_ns)}, with the place of {who}, which had a lease "
-        f"until {at(run, deadline_ns)}{gave if place.left_ns <= entered.start_ns else ''}."
+        f"the key {printable(place.key)} had expired at {at(run, place.until_ns)}, with the place of {who}, which "
+        f"had a lease until {at(run, deadline_ns)}{gave if place.left_ns <= entered.start_ns else ''}."
     )
 
 
@@ -162,7 +164,7 @@ _CLOCK_DIGITS = 10
 
 
 def earlier_score(evidence: Evidence, sides: Sequence[Side]) -> str | None:
-    """`Their ranks come from times that the clients themselves named: n1 carried out c7's EVAL after c2's, but c7 named
+    """`The clients named the timestamps that rank them: n1 carried out c7's EVAL after c2's, but c7 named
     17, and c2 20, so that c7 comes first.` None if no later request of these, on a node, named an earlier time."""
     added = sorted((one for side in sides for one in _added(evidence, side)), key=lambda one: one[0])
     for place, (_, late, later) in reversed(list(enumerate(added))):
@@ -175,7 +177,7 @@ def earlier_score(evidence: Evidence, sides: Sequence[Side]) -> str | None:
             if before == after:
                 told = f"both named {after:,}, and the member of {late.client} comes first in the alphabet"
             return (
-                f"Their ranks come from times that the clients themselves named: {later.node} carried out "
+                f"The clients named the timestamps that rank them: {later.node} carried out "
                 f"{late.client}'s {printable(later.command)} after {early.client}'s, but {told}."
             )
     return None

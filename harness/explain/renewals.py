@@ -1,4 +1,4 @@
-"""What a lock that renews its leases by itself had sent to renew one that ended."""
+"""The renewals that a lock with automatic renewal had sent for a lease that ended."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ def who_did(run: Recorded, change: Change, owner: str, did: str) -> str:
     if change["by"] == "harness":
         return f"a probe of {client}'s link {did}"
     if client is None:
-        return f"{'no request on record' if change['cause'] == 'none' else 'a request that was not recorded'} {did}"
+        is_unmade = change["cause"] == "none"  # by any request, all of which are on record
+        return f"{'something other than a recorded request' if is_unmade else 'a request that was not recorded'} {did}"
     named = f"{client} itself" if client == owner else f"{client}, which did not own the key,"
     if client != owner and may_be_of(change, owner):
         named = f"{client}, by one of its tasks (which of them is not on record),"

@@ -1,4 +1,4 @@
-"""What a space-time diagram shows of an example: which key, when, on which nodes, and whose requests."""
+"""What a space-time diagram shows of an example: the key, the time span, the nodes and the clients."""
 
 from __future__ import annotations
 

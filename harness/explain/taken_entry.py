@@ -1,4 +1,4 @@
-"""The entry of a client that was inside, which another call took out of the lock's state, so that the next one got in.
+"""The entry of a client that was inside, removed from the lock's state by another call, so that the next client got in.
 
 A client keeps its entry while it is inside only in a key from which releases take their own.
 """
@@ -49,8 +49,8 @@ def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side]
     key, how = printable(str(change["key"])), f"{how_sent(run, change)} ({printable(str(change['did']))})"
     who = f"{side.client} was inside when {client_of(change)}{gave_up}"
     if takes_the_key(change):
-        return Taken(f"{who} deleted {key} with its entry in it: {how}.", "deleted")
-    return Taken(f"{who} took its entry out of {key}: {how}.", "entry taken")
+        return Taken(f"{who} deleted {key}, which held the entry of {side.client}: {how}.", "deleted")
+    return Taken(f"{who} took the entry of {side.client} out of {key}: {how}.", "entry taken")
 
 
 def _taken(ledger: Ledger, inside: Sequence[Side], entered: Side) -> Iterator[tuple[Change, Side]]:

@@ -1,4 +1,5 @@
-"""The key of a client that was inside, which another task of its own process deleted: both had set the same value."""
+"""The key of a client that was inside, deleted by another task of its own process, because both had set the same
+value."""
 
 from __future__ import annotations
 

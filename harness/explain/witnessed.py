@@ -1,5 +1,5 @@
-"""What happened to the lock's keys on the nodes, as far as it is known: what, when, and by whom. What of it the witness
-saw comes with the request that did it, where that is on record."""
+"""What happened to the lock's keys on the nodes: each change, its time and the client that made it. A change that the
+witness saw comes with its request, where that is on record."""
 
 from __future__ import annotations
 

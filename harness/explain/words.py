@@ -47,7 +47,8 @@ def keys_of(client: str, nodes: Sequence[str]) -> str:
 
 def yes_to_another_request(client: str, nodes: Sequence[str]) -> str:
     """Of nodes whose late yes to an earlier request the client may have taken for a grant."""
-    return f"{client} may have taken the yes of {listed(nodes)} to an earlier request, which came late, for the reply"
+    late = f"a late grant of {listed(nodes)}, which answered an earlier request"
+    return f"{client} may have mistaken {late}, for its reply"
 
 
 def of_nodes(count: int, run: Recorded) -> str:

@@ -1,4 +1,4 @@
-"""In which call of its client was a request sent, or after which one?
+"""Attributes each request to the call of its client during which, or after which, it was sent.
 
 A client calls its lock: it acquires, extends, releases. What the lock sends meanwhile belongs to that call; what it
 sends at another time is background work, after the call that ended last. A process with several tasks has several calls

@@ -1,4 +1,4 @@
-"""What did calls leave on the nodes that their users cancelled?
+"""What cancelled calls left on the nodes.
 
 A call that is cancelled ends where it is: it may have set a key, or taken a place in a queue, and no part of the lock
 need know. That is the user's doing. What such a call left may be there until its TTL is over, so the lock is not free

@@ -1,4 +1,4 @@
-"""Which request on record changed a key: the node told its connection and its words (`cluster.key_causes`).
+"""Which request on record changed a key: the node reported the connection and the command (`cluster.key_causes`).
 
 A node tells the port from which it was asked, a digest of the request's words, and the place of the request among those
 of that port. The record of the links has the port of each connection, and its requests in order. So the request is the

@@ -1,4 +1,4 @@
-"""Entries in the lock's state, a place in a queue or a member of a set, for which no client would come any more.
+"""Entries in the lock's state (a place in a queue, a member of a set) whose client will never come for them.
 
 The client was gone, or the acquire that had put the entry there had been cancelled by its user, or had given up. An
 entry is a dead client's if no other client, and no other life of its own, added one of that name to the key; it is a

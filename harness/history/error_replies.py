@@ -1,4 +1,4 @@
-"""Which errors are a node's, and which ones the lock's own script said.
+"""Tells errors of a node from errors that the lock's own script returned.
 
 A script may refuse by an error, as `redis.error_reply` lets it: `ERR not the owner`. The node has carried the request
 out then, so this is an answer like any other no. What a script says so is in its text; of one whose text is not on

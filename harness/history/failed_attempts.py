@@ -1,4 +1,4 @@
-"""What the witness saw of failed attempts, while the lock was free.
+"""What the witness saw of attempts that failed while the lock was free.
 
 Each try sets its value on the nodes that are free, and takes it back where it was refused. So the nodes show whether a
 try had a majority, whether the keys of tries stayed when these were over, and where none was ever set.

@@ -1,5 +1,5 @@
-"""When a key of the lock was certainly free: on a majority of the lock's nodes nothing of it was there, and no client
-was inside or giving it back."""
+"""When a key of the lock was certainly free: a majority of the lock's nodes held nothing of it, and no client was
+inside or releasing it."""
 
 from __future__ import annotations
 

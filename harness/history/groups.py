@@ -1,4 +1,4 @@
-"""Columns in groups: ordering, and the times of many groups on one number line.
+"""Columns in groups: ordering, and the times of many groups on one time axis.
 
 Groups are placed one after the other on one line of 64-bit numbers, so that a single sort, running maximum or search
 replaces a loop over the groups.

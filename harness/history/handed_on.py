@@ -1,4 +1,5 @@
-"""Leases that a lock handed out again by their own value: the key never went away between two sections of a client.
+"""Leases that a lock granted again with the value that was already set: the key never disappeared between two sections
+of a client.
 
 A lock may keep a key for a while after its release, and let the same client in again while it is still there (it holds
 for that client, or was never asked to go). From then on the key is the next section's. So what a release left behind

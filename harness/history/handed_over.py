@@ -1,4 +1,4 @@
-"""Keys that a client set for another one: a lock that hands itself to the next in its queue.
+"""Keys that one client set on behalf of another: a lock that passes itself to the next client in its queue.
 
 The value says for whom. The request that set it does not contain it, because the script found it in the queue; and only
 one client has ever sent it, in an acquire. The key is that client's from then on. If nothing read the value before it

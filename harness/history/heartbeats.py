@@ -1,5 +1,5 @@
-"""What heartbeats tell: when clients did not run although no fault had stopped them, and how late processes were
-scheduled.
+"""What heartbeats show: when clients did not run although no fault had stopped them, and the scheduling delay of
+processes.
 
 *Gaps.* A gap that a recorded pause explains is left out: it is the same pause. What is left of any other gap, without
 the time for which one thread of the client waited for a processor, counts as a pause if it is longer than a heartbeat

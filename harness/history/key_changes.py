@@ -1,4 +1,4 @@
-"""What changed on the nodes: one row for each change of a key, in each node's own order, from the witness's events.
+"""Changes on the nodes, from the witness's events: one row for each change of a key, in each node's own order.
 
 node, key
 what             "set": it was free; "overwritten": by another value, or by one that could not be read; "changed": its

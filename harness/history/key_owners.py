@@ -1,4 +1,4 @@
-"""Who owns the keys that the nodes hold? The ledger says which request set each of them, and in which call.
+"""Which client owns each key on the nodes. The ledger says which request set the key, and in which call.
 
 A lock's key may have a different name on the nodes (a library's prefix). What granted acquires set, and releases delete
 or change, is the lock; what else they set (who waits, or was seen last) is not. Clients may use the same value again

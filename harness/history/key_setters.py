@@ -1,4 +1,4 @@
-"""For which section was each value set that the nodes held? The ledger names the request that set it, and its call.
+"""For which section each value on the nodes was set. The ledger names the request that set it, and its call.
 
 What an acquire sets belongs to the section that it was granted; what an earlier round of that acquire had set, and it
 gave up again, does not, nor does what a refused acquire sets. What an extension sets belongs to its section, granted or

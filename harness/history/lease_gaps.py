@@ -1,5 +1,5 @@
-"""Gaps in a client's lease during its section: the old one had expired under every reading, and
-the extension that came after it had not yet been computed."""
+"""Gaps in a client's lease during its section: the lease had expired under every reading before the extension that
+followed can have been computed."""
 
 from __future__ import annotations
 

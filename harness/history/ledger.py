@@ -1,4 +1,4 @@
-"""The ledger of each node: every change of a key, and what made it.
+"""The ledger of each node: every change of a key, and its cause.
 
 The node itself names the request (`cluster.key_causes`), and the record of the links knows who sent it, when it arrived
 and what was answered (`harness.history.change_causes`). The only other causes are expiry, eviction and a restart. Where

@@ -1,4 +1,4 @@
-"""A key that calls take and delete again before they end, and that one of them left on a node for good.
+"""Keys that calls set and delete again before they end, where one call left the key on a node for good.
 
 So is a mutex of the lock's own: each call that finds it free sets it, does its work and deletes it. Without a time to
 live it stays when its client dies, or the deletion is lost, and every later call finds it taken.

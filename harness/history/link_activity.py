@@ -1,4 +1,4 @@
-"""When a client said anything to the nodes, or heard anything from them."""
+"""When a client sent anything to the nodes, or received anything from them."""
 
 from __future__ import annotations
 

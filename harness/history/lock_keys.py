@@ -1,4 +1,5 @@
-"""Which keys on the nodes are the lock itself, and not what it keeps besides: queues, counters, who was seen last."""
+"""Which keys on the nodes are the lock itself, as opposed to its bookkeeping: queues, counters, the client seen
+last."""
 
 from __future__ import annotations
 

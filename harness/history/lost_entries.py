@@ -1,5 +1,5 @@
-"""Entries of acquires that still waited, which another client took out, or which went with the key that they were in:
-it expired, or the node lost it.
+"""Entries of acquires that were still waiting, removed by another client or lost together with their key, because it
+expired or the node lost it.
 
 An entry is an acquire's if no other call added one of that name. It was not lost if the acquire added any again, or had
 put one into a key of that name on another node; what another client took out must have been named.

@@ -1,4 +1,4 @@
-"""Requests whose call is known by need: a call that succeeded has asked the nodes.
+"""Requests whose call is inferred from need: a call that succeeded must have asked the nodes.
 
 A release that was told to have succeeded, and during which its process sent the nodes nothing, sent its request later.
 It is the first one after it that took that key from a node, if it has the words of what other releases sent, and if no

@@ -1,4 +1,4 @@
-"""What was taken from a key that never expires, and never given back: a token of a list, a count of a semaphore.
+"""What requests took from a key that never expires and no request gave back: a token of a list, a count of a semaphore.
 
 What granted acquires do to such a key, and what releases do, are opposites: a pop and a push, INCR and DECR. A client
 gives back what it took last, or deletes the key. A SET begins anew: what was taken before may be back. Where a key has

@@ -1,4 +1,4 @@
-"""What one node held of one key, in the node's order, and how long each of these lived."""
+"""The values that one node held of one key, in the node's order, and how long each one lived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grants for which a lock promised no time: it is held until it is released, or its session ends."""
+"""Grants without a promised lease time: the lock is held until it is released, or until its session ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a key lived in which a lock that lets several clients in keeps their places: a counter, hash, set or list.
+"""How long a key lived in which a lock for several clients keeps their places: a counter, hash, set or list.
 
 Such a key is told by what requests do to it: acquires that are granted add to it and take nothing out, and releases
 take out. A request that takes out what it had added itself was refused, and does neither. A section's place is gone

@@ -1,5 +1,5 @@
-"""What the nodes held for each section, and when they can have held it: the question behind every finding about leases
-whose keys were not there.
+"""What the nodes held for each section, and when they can have held it: the basis of every finding about leases whose
+keys were missing.
 
 Only what is certain is said. A node counts as holding a section's value unless it certainly does not: it was in sight,
 and what it held is known, or it did nothing since before the section was asked for. A lock's nodes are those on which
@@ -10,6 +10,7 @@ it while it was out of sight. Nothing is known of a lock that does not show what
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -18,6 +19,7 @@ import numpy as np
 
 from fencepost.history import process_of
 from fencepost.quorum import quorum
+from fencepost.text import listed
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import known
 from harness.history.key_owners import Owners
@@ -50,6 +52,14 @@ and came back without it; it may have been there, and gone, while the node was o
 
 def in_words(loss: Loss) -> str:
     return "disappeared unobserved" if loss == "gone unread" else loss
+
+
+def losses_by_node(losses: Iterable[tuple[str, Loss]]) -> tuple[str, ...]:
+    """`never set on n2 and n3`, one text for each kind of loss."""
+    nodes: dict[Loss, list[str]] = {}
+    for node, loss in losses:
+        nodes.setdefault(loss, []).append(node)
+    return tuple(f"{in_words(loss)} on {listed(names)}" for loss, names in nodes.items())
 
 
 OF_THE_LOCK: Final[frozenset[Loss]] = frozenset({"deleted", "overwritten", "gone unread", "expired", "never set"})

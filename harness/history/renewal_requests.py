@@ -1,4 +1,4 @@
-"""What a client sent in a section that may have been to renew its lease, and whether faults let it."""
+"""Requests of a client during its section that may have been renewals, and whether faults blocked them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which part of a lock failed when two clients were inside within their leases?
+"""Which part of a lock failed when two clients were inside within their leases.
 
 A library can do everything right and still let two clients in: a server that restarts without its keys, or whose clock
 runs fast, breaks what the library relies on. So does a client's wall clock that steps, if the library measures by it.

@@ -1,4 +1,4 @@
-"""What a run recorded, as tables: all that is read, and what follows from one table alone."""
+"""What a run recorded, as tables: the files, and what follows from one table alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Did a request certainly leave its client after something had ended there, and was not merely late on its way?
+"""Whether a request certainly left its client after an event there, rather than being delayed on its way.
 
 The proxy says when a request came to it. It may have left its client earlier: by as long as processes may stand still
 unnoticed, while a fault keeps the proxy from reading the link, or while the proxy itself stands still. And what a

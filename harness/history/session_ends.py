@@ -1,4 +1,4 @@
-"""When the session ended in which a client was granted a lock, as the proxy saw its connection."""
+"""When the session in which a client was granted a lock ended, as the proxy saw its connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients had subscribed to on the nodes, how that ended, and the messages that reached them.
+"""Clients' subscriptions on the nodes, how each one ended, and the messages that reached the clients.
 
 A request that pushes onto a list and deletes it at once wakes no client that is blocked on it: the node serves such a
 client when the request is over, and the list is gone by then.

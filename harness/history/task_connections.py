@@ -1,4 +1,4 @@
-"""Which task of a process sends over which connection?
+"""Which task of a process uses which connection.
 
 A request does not name its task. But the one that deletes a key of the lock while one task of the process is releasing,
 and no other one, is that task's, and so is its connection. If many such requests agree, and none was sent over a

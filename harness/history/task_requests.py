@@ -1,4 +1,4 @@
-"""Which task of a process deleted a key?
+"""Which task of a process deleted a key.
 
 Which task sent a request is not on record. But one that is inside asks the lock for nothing then, so what its process
 deletes meanwhile, another task does: the one that releases then, if it sent no other request of this kind.

@@ -1,6 +1,5 @@
-"""Faults, links and requests name client processes; sections and operations name who used the lock. With several tasks
-in a process, a fault that hit the process hit each of its tasks.
-"""
+"""Maps between client processes, which faults, links and requests name, and tasks, which sections and operations name:
+a fault that hit a process hit each of its tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which refused attempts had set a key that the lock never took back?
+"""Which refused attempts had set a key that the lock never removed again.
 
 An attempt that has no answer in time may have set the key all the same, or may still do so. So a lock that tells its
 user no sends a request after it that frees the key. Such a request names the value, as a comparison does, or deletes

@@ -1,4 +1,4 @@
-"""Who waited for a key, and when: from the first try for a section to the end of the last one.
+"""Which clients waited for a key, and when: from the first try for a section to the end of the last one.
 
 A client that was cut off while it was acquiring had been waiting since its call began. In older records it is not told
 when that was: then since the first request that it sent after its last recorded operation, or at least since it was

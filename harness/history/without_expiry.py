@@ -1,4 +1,4 @@
-"""Locks whose keys have no time to live, or one that does not tell when a lease is over.
+"""Locks whose keys have no time to live, or whose time to live is not the end of the lease.
 
 Some keep the expiry in the value, and the next client sets its own: what a dead client left does no harm. Others
 have no expiry at all, and what a dead client left keeps all clients out for good. The key alone does not tell them

@@ -1,5 +1,5 @@
-"""When keys may have lived for another time than their lock asked for, because the clock of their node was wrong; and
-when a client may have measured wrong, because its own was.
+"""When a node's wrong clock may have made keys live longer or shorter than their lock asked for, and when a client's
+wrong clock may have misled it.
 
 Keys may have from the moment at which a fault may have set the clock, until a lease time after it was right again and
 what the clock may have been off by then: a key that was set by a fast clock lives on by a right one.

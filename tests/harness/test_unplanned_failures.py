@@ -210,7 +210,7 @@ def test_a_pause_that_somebody_undoes_is_seen_not_to_have_held(tmp_path: Path, b
         assert (undone.fault, undone.nodes) == ("f1", ("n1",))
         code, out, err = ended(live)
         assert code == 2, out + err
-        assert "faults ended early from outside: pause n1,n2 no longer held for n1" in " ".join(out.split())
+        assert "ended early from outside: pause n1,n2 on n1" in " ".join(out.split())
 
     assert slowest_s(tmp_path, backend, undo, "--schedule", str(schedule)) < WITHIN_S
 

@@ -89,7 +89,7 @@ def test_a_minority_is_not_enough() -> None:
         "at_ms": 10,
         "for_ms": 40,
         "cause": "never set",
-        "nodes": ("n2 never set", "n3 never set"),
+        "nodes": ("never set on n2 and n3",),
     }
     assert "1 section " in finding.text
 
@@ -412,7 +412,7 @@ def test_a_node_that_was_unobserved_for_a_while_and_may_have_held_the_value_thro
         history.seen(node, "blind", 900)
     (finding,) = check(history.recorded()).findings
     assert finding.blame == "undecided"
-    assert finding.examples[0]["nodes"] == ("n1 never set", "n2 never set", "n3 lost by the node")
+    assert finding.examples[0]["nodes"] == ("never set on n1 and n2", "lost by the node on n3")
 
 
 def test_a_value_set_over_it_is_a_loss_as_well() -> None:
@@ -570,7 +570,7 @@ def test_a_value_that_came_late_and_was_still_there_was_not_lost() -> None:
     for replaced in (None, 50, 60):
         late = history if replaced is None else deepcopy(history).seen("n2", "set", replaced)
         assert unfounded(late) == ("never set", 40)
-        assert only(late).examples[0]["nodes"] == ("n1 never set", "n2 never set", "n3 never set")
+        assert only(late).examples[0]["nodes"] == ("never set on n1, n2 and n3",)
 
 
 @pytest.mark.parametrize(("requested", "cause"), [(None, "gone unread"), (7.9, "gone unread"), (8, "never set")])
@@ -610,7 +610,7 @@ def test_a_value_that_came_again_too_late_was_lost_before() -> None:
     history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "deleted", 20)
     history.seen("n1", "set", 49, "v1", ttl=100).seen("n1", "deleted", 60).seen("n2", "deleted", 25)
     assert unfounded(history) == ("deleted", 30)
-    assert only(history).examples[0]["nodes"] == ("n1 deleted", "n2 deleted", "n3 never set")
+    assert only(history).examples[0]["nodes"] == ("deleted on n1 and n2", "never set on n3")
 
 
 def test_values_that_came_between_two_looks_came_in_their_order() -> None:
