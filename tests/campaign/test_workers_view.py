@@ -7,6 +7,7 @@ import io
 from rich.console import Console
 
 from harness.campaign.workers_view import WorkersView
+from tests.golden import Golden
 
 
 def shown(view: WorkersView) -> list[str]:
@@ -17,17 +18,13 @@ def shown(view: WorkersView) -> list[str]:
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
-def test_every_worker_has_a_row_with_the_newest_of_its_run() -> None:
+def test_every_worker_has_a_row_with_the_newest_of_its_run(golden: Golden) -> None:
     view = WorkersView(Console(file=io.StringIO()))
     view.heading = "[3/40, 5 min left]"
     view.update(("1", "redlock", 2, "starting 5 clients", 0, 12))
     view.update(("0", "control-quorum-of-two", 1, "load", 3.4, 12))
     view.update(("1", "redlock", 2, "load", 0.6, 12))
-    assert shown(view) == [
-        "[3/40, 5 min left]",
-        "  worker 0  control-quorum-of-two, seed 1  load  3 of 12 s",
-        "  worker 1  redlock, seed 2                load  1 of 12 s",
-    ]
+    golden("\n".join(shown(view)))
 
 
 def test_without_a_terminal_nothing_is_drawn() -> None:

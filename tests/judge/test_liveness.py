@@ -192,7 +192,7 @@ def test_a_holder_that_was_let_in_before_the_heal_has_its_time_first(end: float,
     history.timeline.stop_ns = ms(1299.5)
     findings = check(history.recorded()).findings
     assert len(findings) == found
-    assert all("after everything was healed and its last holder was out" in finding.text for finding in findings)
+    assert all((finding.kind, "last holder" in finding.text) == ("no-recovery", True) for finding in findings)
 
 
 def test_who_never_got_in_is_named_and_makes_it_unfair() -> None:

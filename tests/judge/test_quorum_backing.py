@@ -202,7 +202,7 @@ def test_a_time_that_several_losses_cut_up_is_one() -> None:
     history = granted_by("n1", "n2", "n3").seen("n1", "deleted", 20).seen("n2", "deleted", 25)
     history.seen("n3", "deleted", 30)
     assert unfounded(history) == ("deleted", 25)
-    assert only(history).examples[0]["nodes"] == ("n1 deleted", "n2 deleted", "n3 deleted")
+    assert only(history).examples[0]["nodes"] == ("deleted on n1, n2 and n3",)
 
 
 def test_after_its_validity_a_client_believes_in_nothing() -> None:

@@ -280,7 +280,7 @@ def verdict(run: Recorded, overlaps: Mapping[str, int]) -> Verdict:
     return Verdict(broken, "lock", findings, (), figures)  # type: ignore[arg-type]
 
 
-def make_empty_run(reasons: Sequence[str] = ("nobody acquired the lock", "no planned fault was observed")) -> Made:
+def make_empty_run(reasons: Sequence[str] = ("no client acquired the lock", "no planned fault was observed")) -> Made:
     """A run that crashed before anybody acquired anything: no end, no sections, hardly any figures."""
     full = make_run(seconds=0.5, faults=False)
     recorded = replace(

@@ -168,7 +168,7 @@ def test_a_fault_that_did_not_take_and_one_that_was_never_healed_are_said_to_be(
 def test_a_run_without_sections_is_a_page_that_says_so() -> None:
     page = page_of(make_empty_run())
     assert "UNKNOWN" in page
-    assert "nobody acquired the lock; no planned fault was observed" in page
+    assert "no client acquired the lock; no planned fault was observed" in page
     data = data_of(page)
     assert data["sections"] is None
     assert data["end"] == 500_000, "a run that broke off is drawn over the time that was planned"

@@ -118,7 +118,7 @@ def test_paths_and_commands_stay_whole() -> None:
 
 def test_a_crashed_run_is_shown_with_what_there_is() -> None:
     text = words_of(shown(make_empty_run()))
-    assert "UNKNOWN — nobody acquired the lock; no planned fault was observed" in text
+    assert "UNKNOWN — no client acquired the lock; no planned fault was observed" in text
     assert "aborted (interrupted)" in text
     assert "6 planned" in text
 
