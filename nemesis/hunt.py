@@ -127,7 +127,7 @@ class _HuntNemesis:
     name = "hunt"
     help = (
         "waits for a lock that exactly a majority holds and takes a node of it down: how=crash|power|shutdown, "
-        "restart-delay=0|2s|1.2ttl (0), interval=500ms, strikes=0 (no limit); wants a --hold of some 100 ms"
+        "restart-delay=0|2s|1.2ttl (0), interval=500ms, strikes=0 (no limit); needs a --hold of some 100 ms"
     )
     options = HuntOptions
     faults = Hunt

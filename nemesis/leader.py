@@ -103,8 +103,8 @@ class _Aim:
 class _LeaderNemesis:
     name = "leader"
     help = (
-        "hits the leader of a group, or members told by it, at the moment of the fault: interval=6s, duration=3s, "
-        "targets=leader|follower|majority, how=any|cut|deaf|mute|minority|bridge|kill|pause"
+        "hits the leader of a group, or members chosen relative to it, when the fault begins: interval=6s, "
+        "duration=3s, targets=leader|follower|majority, how=any|cut|deaf|mute|minority|bridge|kill|pause"
     )
     options = LeaderOptions
     faults = Aimed

@@ -146,7 +146,7 @@ def _held(reader: KeyReader | None) -> set[Held]:
 class _LostReplyNemesis:
     name = "lost-reply"
     help = (
-        "closes connections with the reply of a request in them, once: interval=2s, "
+        "closes a connection while the reply to a request is on its way, once: interval=2s, "
         "at=any|acquiring|extending|releasing (any: not extending), nodes=some|all (some)"
     )
     options = LostReplyOptions

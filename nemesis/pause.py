@@ -228,7 +228,7 @@ class _PauseNemesis:
     help = (
         "SIGSTOP and SIGCONT: interval=3s, duration=2s (default 1.2 to 2.5 TTL), "
         "targets=mixed|inside|acquiring|held-by-majority|extending|releasing|clients|one-node|nodes|n4,n5 (inside to "
-        "releasing: clients that are there at that moment; held-by-majority: that has the lock and is not told yet)"
+        "releasing: clients at that step; held-by-majority: a client whose grant is not reported to it yet)"
     )
     options = PauseOptions
     faults = Pause

@@ -30,17 +30,20 @@ for _, key in ipairs(redis.call("keys","k*")) do redis.call("del",key) end
 return 1"""
 
 
-class OwnedByTheProcess(Redlock):
-    """`tasks`: what one task of a client holds, its other tasks hold, too."""
+class RemembersThatItHolds(Redlock):
+    """`forget`: what was not released is still held, as far as it knows."""
 
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         super().__init__(nodes, settings)
         self._held: dict[str, Lease] = {}
 
+    def again(self, held: Lease) -> Lease | None:
+        """The answer to an acquire of what it holds; None if it asks the nodes."""
+        return Lease(held.key, held.value, validity_ms=held.validity_ms)
+
     def acquire(self, key: str, ttl_ms: int) -> Lease | None:
-        old = self._held.get(key)
-        if old is not None and old.deadline_ns is not None and time.monotonic_ns() < old.deadline_ns:
-            return Lease(key, old.value, deadline_ns=old.deadline_ns)
+        if (held := self._held.get(key)) is not None and (lease := self.again(held)) is not None:
+            return lease
         if (lease := super().acquire(key, ttl_ms)) is not None:
             self._held[key] = lease
         return lease
@@ -48,6 +51,15 @@ class OwnedByTheProcess(Redlock):
     def release(self, lease: Lease) -> bool:
         self._held.pop(lease.key, None)
         return super().release(lease)
+
+
+class OwnedByTheProcess(RemembersThatItHolds):
+    """`tasks`: what one task of a client holds, its other tasks hold, too."""
+
+    def again(self, held: Lease) -> Lease | None:
+        if held.deadline_ns is None or time.monotonic_ns() >= held.deadline_ns:
+            return None
+        return Lease(held.key, held.value, deadline_ns=held.deadline_ns)
 
 
 class CountsInSeconds(Redlock):
@@ -62,25 +74,6 @@ class FreesWhatBeginsSo(Redlock):
 
     def release_request(self, key: str, value: str) -> bytes:
         return pack("EVAL", FREE_ALL_THAT_BEGINS_SO, 1, key, value)
-
-
-class RemembersThatItHolds(Redlock):
-    """`forget`: what was not released is still held, as far as it knows."""
-
-    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
-        super().__init__(nodes, settings)
-        self._held: dict[str, Lease] = {}
-
-    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
-        if (old := self._held.get(key)) is not None:
-            return Lease(key, old.value, validity_ms=old.validity_ms)
-        if (lease := super().acquire(key, ttl_ms)) is not None:
-            self._held[key] = lease
-        return lease
-
-    def release(self, lease: Lease) -> bool:
-        self._held.pop(lease.key, None)
-        return super().release(lease)
 
 
 class HearsWhatWasCancelled(GivesUpWaiting):

@@ -163,28 +163,35 @@ def test_a_test_that_hangs_is_named_while_it_does() -> None:
     assert tally.in_words().endswith("; a.py::hangs has been running for 40 s")
 
 
+class Reporter:
+    """What progress needs of pytest's reporter. `did`: the lines that were written, and `flushed`."""
+
+    isatty, showfspath = False, True
+
+    def __init__(self) -> None:
+        self.did: list[str] = []
+
+    def write_line(self, text: str, **_: object) -> None:
+        self.did.append(text)
+
+    def flush(self) -> None:
+        self.did.append("flushed")
+
+
 def test_nothing_is_said_into_the_output_of_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that plays the tests itself captures all that is written during a test."""
-    said = list[str]()
-
-    class Reporter:
-        isatty, showfspath = False, True
-
-        def write_line(self, text: str, **_: object) -> None:
-            said.append(text)
-
-        def flush(self) -> None:
-            pass
 
     class Session:
         items = (SimpleNamespace(nodeid="a.py::test"),)
 
     monkeypatch.setattr("tests.progress._LOG_S", 0.01)
-    progress = Progress(Reporter())  # type: ignore[arg-type]
+    reporter = Reporter()
+    progress = Progress(reporter)  # type: ignore[arg-type]
     progress.pytest_collection_finish(Session())  # type: ignore[arg-type]
-    assert not becomes_true(lambda: bool(said), within_s=0.2)
+    assert not becomes_true(lambda: bool(reporter.did), within_s=0.2)
     progress.pytest_runtest_logfinish("a.py::test")
-    assert said == ["1 of 1 test"]
+    assert reporter.did[0] == "1 of 1 test"
+    assert set(reporter.did[1:]) <= {"flushed"}
     progress.pytest_sessionfinish()
 
 
@@ -200,20 +207,10 @@ def test_files_that_take_long_begin_first() -> None:
 
 def test_what_is_said_goes_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log that is a file is otherwise written by the page, minutes later."""
-    said = list[str]()
-
-    class Reporter:
-        isatty, showfspath = False, True
-
-        def write_line(self, text: str, **_: object) -> None:
-            said.append(text)
-
-        def flush(self) -> None:
-            said.append("flushed")
-
     monkeypatch.setattr("tests.progress._LOG_S", 0.01)
-    progress = Progress(Reporter())  # type: ignore[arg-type]
+    reporter = Reporter()
+    progress = Progress(reporter)  # type: ignore[arg-type]
     progress.pytest_xdist_node_collection_finished(["a.py::test"])
-    assert becomes_true(lambda: said[:2] == ["0 of 1 test", "flushed"]), "without any event"
+    assert becomes_true(lambda: reporter.did[:2] == ["0 of 1 test", "flushed"]), "without any event"
     progress.pytest_sessionfinish()
-    assert set(said[1::2]) == {"flushed"}
+    assert set(reporter.did[1::2]) == {"flushed"}

@@ -198,7 +198,7 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
         float,
         Option(
             "--extend-at",
-            "the share of the lease after which it is extended; above 1: when it is over",
+            "the share of the lease after which it is extended; above 1: after it has expired",
             "load",
             "SHARE",
             low=0.01,

@@ -79,18 +79,18 @@ def _write_svg(path: Path, album: Album, explained: Sequence[Explained]) -> None
 
 COMMAND = Command(
     description="""
-Say how each violation of a recorded run happened: the first few of each kind and the longest one, with the two
-sections, what each client had been told, what each node answered and what happened to it in between, the faults in
-force, and one sentence in plain words; of the first of each kind a space-time diagram: clients and nodes as lines, time
-downwards, and what clients asked the nodes as arrows. Gives no verdict.""",
+Say how each violation of a recorded run happened. Of each kind of finding, the first few and the longest one are shown:
+a sentence that explains it, the two sections, the lease that the lock reported to each client, the reply of each node
+and the changes on it in between, and the faults in force. The first of each kind has a space-time diagram, too: clients
+and nodes are lines, time runs downwards, and requests are arrows. Gives no verdict.""",
     arguments=Arguments,
     do=_explain,
-    epilog="""What each node answered is known from the record of the links. The sentence also says what is not known.
+    epilog="""The replies of the nodes come from the record of the links. Where it has gaps, the sentence says so.
 See docs/explain.md.
 examples:
   fencepost explain latest
   fencepost explain latest --kind overlap --svg overlap.svg    (for a report in Markdown: ![how](overlap.svg))
 
-exit codes: 0, whatever is explained; 254 bad arguments or a damaged folder
+exit codes: 0, also if there is nothing to explain; 254 bad arguments or a damaged folder
 """,
 )

@@ -55,11 +55,14 @@ def in_words(loss: Loss) -> str:
 
 
 def losses_by_node(losses: Iterable[tuple[str, Loss]]) -> tuple[str, ...]:
-    """`never set on n2 and n3`, one text for each kind of loss."""
+    """`never set on n2 and n3`, `lost by n4`: one text for each kind of loss."""
     nodes: dict[Loss, list[str]] = {}
     for node, loss in losses:
         nodes.setdefault(loss, []).append(node)
-    return tuple(f"{in_words(loss)} on {listed(names)}" for loss, names in nodes.items())
+    return tuple(
+        f"{'lost by' if loss == 'lost by the node' else f'{in_words(loss)} on'} {listed(names)}"
+        for loss, names in nodes.items()
+    )
 
 
 OF_THE_LOCK: Final[frozenset[Loss]] = frozenset({"deleted", "overwritten", "gone unread", "expired", "never set"})

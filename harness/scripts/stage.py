@@ -361,7 +361,7 @@ class Nodes:
         return self
 
     def hold(self, key: str) -> Nodes:
-        """Wait until each of them holds this key, whosever it is. Raises BrokenEnvironmentError if they do not."""
+        """Wait until each of these nodes holds this key of any owner. Raises BrokenEnvironmentError if they do not."""
         self._stage.wait_for_key(self.names, key)
         return self
 

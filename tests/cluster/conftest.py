@@ -13,9 +13,11 @@ import pytest
 
 from cluster.address import Address
 from cluster.engine_address import find_engine
+from cluster.key_events import KeyEventStream
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from cluster.programs import ServerProgram, find_server
+from tests.cluster.key_streams import follow
 from tests.locks.conftest import Server, free_port, redis_at
 from tests.specs import spec_of
 
@@ -131,3 +133,12 @@ def dial() -> Iterator[Callable[[Address], Dialled]]:
     yield connect
     for connection in opened:
         connection.close()
+
+
+@pytest.fixture
+def stream(server: Server) -> Iterator[KeyEventStream]:
+    server.client().flushall()
+    stream = KeyEventStream("n1", Address(server.address.host, server.address.port))
+    follow(stream, lambda told: any(event.event == "watching" for event in told))
+    yield stream
+    stream.close()

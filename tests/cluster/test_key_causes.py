@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 
 import pytest
 import redis
@@ -13,7 +12,7 @@ from cluster.key_causes import Cause, Flush, KeyCauses, digest_of
 from cluster.key_events import KeyEventStream
 from cluster.polling import becomes_true
 from fencepost.history import KeyEvent
-from tests.cluster.test_key_events import follow
+from tests.cluster.key_streams import follow
 from tests.locks.conftest import Server
 
 TAKE_OVER = "redis.call('del', KEYS[1]) redis.call('set', KEYS[2], ARGV[1]) return 1"
@@ -34,15 +33,6 @@ class Peer:
     def ask(self, *words: object) -> object:
         self.send(*words)
         return self.connection.read_response()
-
-
-@pytest.fixture
-def stream(server: Server) -> Iterator[KeyEventStream]:
-    server.client().flushall()
-    stream = KeyEventStream("n1", Address(server.address.host, server.address.port))
-    follow(stream, lambda told: any(event.event == "watching" for event in told))
-    yield stream
-    stream.close()
 
 
 def asked(event: KeyEvent) -> tuple[str, str, int | None, int | None, str | None]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import select
 import socket
 import time
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from time import monotonic_ns
 from typing import Any
 
-import pytest
-
 from cluster.address import Address
 from cluster.key_events import CONNECTS_WITHIN_NS, REDIAL_NS, KeyEventStream
 from fencepost.history import KeyEvent
+from tests.cluster.key_streams import follow, sockets_of
 from tests.locks.conftest import Server
 
 
@@ -32,35 +29,6 @@ class Stamping:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
-
-
-def sockets_of(stream: KeyEventStream) -> select.poll:
-    assert stream.wants
-    poll = select.poll()
-    for fd, events in stream.wants.items():
-        poll.register(fd, events)
-    return poll
-
-
-def follow(stream: KeyEventStream, until: Callable[[list[KeyEvent]], bool]) -> list[KeyEvent]:
-    told: list[KeyEvent] = []
-    deadline = time.monotonic() + 10
-    while not until(told):
-        assert time.monotonic() < deadline, told
-        stream.upkeep(monotonic_ns())
-        if sockets_of(stream).poll(20):
-            stream.advance()
-        told += stream.take()
-    return told
-
-
-@pytest.fixture
-def stream(server: Server) -> Iterator[KeyEventStream]:
-    server.client().flushall()
-    stream = KeyEventStream("n1", Address(server.address.host, server.address.port))
-    follow(stream, lambda told: any(event.event == "watching" for event in told))
-    yield stream
-    stream.close()
 
 
 def test_what_happens_to_a_key_is_told_in_order_with_its_value(stream: KeyEventStream, server: Server) -> None:

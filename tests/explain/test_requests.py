@@ -158,33 +158,39 @@ def test_a_key_with_another_clients_member(golden: Golden) -> None:
     golden(told(history, "changed-another-clients-key"))
 
 
-def test_a_reader_that_is_inside_when_another_one_deletes_the_hash(golden: Golden) -> None:
+def readers(c1_until: float, c2_until: float) -> History:
+    """c1 and c2 read together; c3 writes at 320, when one of them has left."""
     history = History(ttl_ms=400, workload="rw-lock", nodes=1, clients=3).watch("n1")
-    history.section("c1", 50, 300, asked=40, deadline=440, shared=True)
-    history.section("c2", 100, 390, asked=90, deadline=490, shared=True)
-    history.section("c3", 320, 360, asked=310, deadline=700)
-    for client, at in (("c1", 45), ("c2", 95), ("c3", 315)):
-        history.request(client, "n1", f"HSET k1 {client}-0123456789 1", at, at + 0.1)
-        history.seen("n1", "set" if at != 95 else "changed", at + 1, since=at - 0.1, ttl=400)
-        if client == "c2":
-            history.request("c1", "n1", "HDEL k1 c1-0123456789", 300.2, 300.4, reply="1")
-            history.seen("n1", "changed", 300.6, since=300.1)
-            history.request("c1", "n1", "DEL k1", 301, 302, reply="1").seen("n1", "deleted", 303, since=300.7)
+    history.section("c1", 50, c1_until, asked=40, deadline=440, shared=True)
+    history.section("c2", 100, c2_until, asked=90, deadline=490, shared=True)
+    return history.section("c3", 320, 360, asked=310, deadline=700)
+
+
+def adds(history: History, client: str, at: float, fields: str = "", what: str = "changed") -> None:
+    """The client adds a field of its own to the hash of the readers, and with it these fields."""
+    history.request(client, "n1", f"HSET k1 {fields}{client}-0123456789 1", at, at + 0.1)
+    history.seen("n1", what, at + 1, since=at - 0.1, ttl=400)
+
+
+def test_a_reader_that_is_inside_when_another_one_deletes_the_hash(golden: Golden) -> None:
+    history = readers(c1_until=300, c2_until=390)
+    adds(history, "c1", 45, what="set")
+    adds(history, "c2", 95)
+    history.request("c1", "n1", "HDEL k1 c1-0123456789", 300.2, 300.4, reply="1")
+    history.seen("n1", "changed", 300.6, since=300.1)
+    history.request("c1", "n1", "DEL k1", 301, 302, reply="1").seen("n1", "deleted", 303, since=300.7)
+    adds(history, "c3", 315, what="set")
     golden(told(history, "overlap"))
 
 
 def test_a_field_that_another_reader_sets_again_is_no_entry_that_it_took_out(golden: Golden) -> None:
     """Both set the field `mode`; c3 is let in by a node that had the hash all the time."""
-    history = History(ttl_ms=400, workload="rw-lock", nodes=1, clients=3).watch("n1")
-    history.section("c1", 50, 390, asked=40, deadline=440, shared=True)
-    history.section("c2", 100, 300, asked=90, deadline=490, shared=True)
-    history.section("c3", 320, 360, asked=310, deadline=700)
-    for client, at in (("c1", 45), ("c2", 95), ("c3", 315)):
-        history.request(client, "n1", f"HSET k1 mode x {client}-0123456789 1", at, at + 0.1)
-        history.seen("n1", "set" if at == 45 else "changed", at + 1, since=at - 0.1, ttl=400)
-        if client == "c2":
-            history.request("c2", "n1", "HDEL k1 c2-0123456789", 300.2, 300.4, reply="1")
-            history.seen("n1", "changed", 300.6, since=300)
+    history = readers(c1_until=390, c2_until=300)
+    adds(history, "c1", 45, "mode x ", what="set")
+    adds(history, "c2", 95, "mode x ")
+    history.request("c2", "n1", "HDEL k1 c2-0123456789", 300.2, 300.4, reply="1")
+    history.seen("n1", "changed", 300.6, since=300)
+    adds(history, "c3", 315, "mode x ")
     golden(told(history, "overlap"))
 
 

@@ -412,7 +412,7 @@ def test_a_node_that_was_unobserved_for_a_while_and_may_have_held_the_value_thro
         history.seen(node, "blind", 900)
     (finding,) = check(history.recorded()).findings
     assert finding.blame == "undecided"
-    assert finding.examples[0]["nodes"] == ("never set on n1 and n2", "lost by the node on n3")
+    assert finding.examples[0]["nodes"] == ("never set on n1 and n2", "lost by n3")
 
 
 def test_a_value_set_over_it_is_a_loss_as_well() -> None:

@@ -39,7 +39,7 @@ def test_of_many_links_some_are_named(links: int, more: str | None) -> None:
 
 def test_it_is_on_the_page_too() -> None:
     (part,) = Figures(ended_ms=1.0, foreign=(Foreign("c1", "n1", "Redis", 2),)).parts()
-    assert [sentence[:5] for sentence in part.sentences] == ["What ", "C1's "]
+    assert [sentence[:5] for sentence in part.sentences] == ["The r", "C1's "]
 
 
 def test_of_a_whole_record_nothing_is_said() -> None:

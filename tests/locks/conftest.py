@@ -18,9 +18,14 @@ from redis.retry import Retry
 
 from cluster.ports import Ports
 from cluster.programs import find_server
-from workloads.base import NodeAddress
+from workloads.base import Lease, NodeAddress
 
 _PORTS: Final = Ports()
+
+
+def granted(lease: Lease | None) -> Lease:
+    assert lease is not None
+    return lease
 
 
 def free_port() -> int:

@@ -14,8 +14,8 @@ import redis
 from fencepost.text import text_of
 from tests.harness import runs
 from tests.harness.second_tries import spared
-from tests.locks.conftest import Server
-from workloads.base import Lease, Lock, LockSettings, NodeAddress
+from tests.locks.conftest import Server, granted
+from workloads.base import Lock, LockSettings, NodeAddress
 from workloads.foreign import ForeignLock
 from workloads.installation import launch_of
 from workloads.registry import manifest_of, open_lock
@@ -41,11 +41,6 @@ def opened(nodes: list[NodeAddress], tmp_path: Path) -> Iterator[Open]:
     yield open_one
     for lock in locks:
         lock.close()
-
-
-def granted(lease: Lease | None) -> Lease:
-    assert lease is not None
-    return lease
 
 
 def value_on(server: Server) -> str | None:

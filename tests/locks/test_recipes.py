@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.locks.conftest import Server
-from workloads.base import Lease, LockSettings, NodeAddress
+from tests.locks.conftest import Server, granted
+from workloads.base import LockSettings, NodeAddress
 from workloads.guarded_lock import GuardedLock
 from workloads.locks.control_wall_clock import LeaseByWallClock
 from workloads.locks.primary_replica import PrimaryReplica
@@ -39,11 +39,6 @@ def opened(nodes: list[NodeAddress]) -> Iterator[Open]:
     yield open_lock
     for lock in locks:
         lock.close()
-
-
-def granted(lease: Lease | None) -> Lease:
-    assert lease is not None
-    return lease
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.locks.conftest import Server
+from tests.locks.conftest import Server, granted
 from workloads.base import Lease, LockSettings, NodeAddress
 from workloads.locks.control_no_unique_value import NoUniqueValue
 from workloads.locks.control_no_validity_check import NoValidityCheck
@@ -45,11 +45,6 @@ def opened(nodes: Sequence[NodeAddress]) -> Iterator[Open]:
 
 def values(servers: Sequence[Server], key: str = "k") -> list[str | None]:
     return [server.client().get(key) for server in servers]  # type: ignore[misc]
-
-
-def granted(lease: Lease | None) -> Lease:
-    assert lease is not None
-    return lease
 
 
 def elapsed_ms(call: Callable[[], object]) -> float:

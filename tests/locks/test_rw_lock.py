@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from cluster.polling import becomes_true
-from tests.locks.conftest import Server
-from workloads.base import Lease, LockSettings, NodeAddress
+from tests.locks.conftest import Server, granted
+from workloads.base import LockSettings, NodeAddress
 from workloads.locks.control_rw_lock_first_reader_out import FirstReaderOut
 from workloads.locks.rw_lock import ReadWriteLock
 
@@ -32,11 +32,6 @@ def opened(nodes: Sequence[NodeAddress]) -> Iterator[Open]:
     yield open_lock
     for lock in locks:
         lock.close()
-
-
-def granted(lease: Lease | None) -> Lease:
-    assert lease is not None
-    return lease
 
 
 @BOTH

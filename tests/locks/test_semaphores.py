@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from cluster.polling import becomes_true
-from tests.locks.conftest import Server
+from tests.locks.conftest import Server, granted
 from workloads.base import Lease, LockSettings, NodeAddress
 from workloads.connection import Reply
 from workloads.locks.control_semaphore_by_majority import SemaphoreByMajority
@@ -56,11 +56,6 @@ def cut_off(lock: Redlock, only: Sequence[int]) -> None:
 
     if len(only) < len(pool):
         lock._pool.ask = some  # type: ignore[method-assign,assignment]
-
-
-def granted(lease: Lease | None) -> Lease:
-    assert lease is not None
-    return lease
 
 
 @CORRECT

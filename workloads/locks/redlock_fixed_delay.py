@@ -1,4 +1,4 @@
-"""Redlock that waits for a fixed delay before it asks again: clients that met once may meet again and again.
+"""Redlock that waits for a fixed delay before it asks again: clients that collided once may collide again and again.
 
 The delay is as long as that of Redlock is on average, so that the two differ in nothing but chance.
 """

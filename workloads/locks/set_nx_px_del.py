@@ -1,4 +1,4 @@
-"""SET NX PX on the first node only, released by a plain DEL, which deletes the key whosever it is by then."""
+"""SET NX PX on the first node only, released by a plain DEL, whichever client owns the key by then."""
 
 from __future__ import annotations
 
