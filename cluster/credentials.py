@@ -63,7 +63,7 @@ class Access(NamedTuple):
         )
 
     def __repr__(self) -> str:
-        return f"<access of {'everybody' if self.clients is None else 'those with the password'}>"
+        return f"<access of {'every user' if self.clients is None else 'those with the password'}>"
 
 
 def _sum(password: str) -> str:

@@ -1,6 +1,5 @@
-"""The Docker engine's HTTP interface, for those who cannot wait for the SDK to load: a reaper has seconds, on a machine
-that may be busy with something else, and every command sweeps when it starts. No proxy is ever asked.
-"""
+"""The Docker engine's HTTP interface, for processes that cannot wait for the SDK to load: a reaper has seconds, on a
+machine that may be busy with something else, and every command sweeps when it starts. No proxy is ever asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Docker engine has of fencepost's: by run, whosever it is, and its images.
+"""What a Docker engine has of fencepost's: by run, of every user, and its images.
 
 A sweep removes only what belongs to this user's runs with this TMPDIR, because only of these it knows by their lock
 whether they are alive. For the others there is a second label, which names the process that made the run.

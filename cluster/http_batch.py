@@ -24,7 +24,7 @@ _AT_ONCE = 64
 _READ_BYTES = 1 << 16
 _LOOK_EVERY_S = 0.05
 _DIAL_S = 1.0
-"""How long a server may take to make room among those who wait to be accepted."""
+"""How long a server may take to make room among the clients that wait to be accepted."""
 _HEAD_END = b"\r\n\r\n"
 
 

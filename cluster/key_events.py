@@ -267,7 +267,7 @@ class KeyEventStream:
         if connection is None:
             return
         if connection.advance():
-            # Not before: a process that yields to everybody may lose the processor while it receives, and what it then
+            # Not before: a process that yields to all others may lose the processor while it receives, and what it then
             # reads can be younger than any stamp that it took first.
             now_ns = monotonic_ns()
             said: Any

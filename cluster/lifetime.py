@@ -38,7 +38,7 @@ _LEFT_NAME = "left"
 
 
 class StateFolder:
-    """The folder for a run's temporary state, as everybody sees it who works for the run."""
+    """The folder for a run's temporary state, as every process of the run sees it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -97,7 +97,7 @@ class RunState(StateFolder):
                         "TMPDIR"
                     ) from error
                 lock = _open_lock(folder)
-                fcntl.flock(lock, fcntl.LOCK_EX)  # at most someone's `is_alive` holds it, for a moment
+                fcntl.flock(lock, fcntl.LOCK_EX)  # at most an `is_alive` elsewhere holds it, for a moment
         except BaseException:
             reaper.dismiss()
             raise
@@ -138,7 +138,7 @@ def state_parent() -> Path:
 
 
 def is_alive(folder: Path) -> bool:
-    """Whether the harness of the run with this state folder lives: someone holds its lock."""
+    """Whether the harness of the run with this state folder lives: a process holds its lock."""
     try:
         descriptor = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -186,7 +186,7 @@ def claim_dead(parent: Path) -> dict[Path, int]:
 
 
 def claim_one(folder: Path) -> int | None:
-    """The lock of this run's state folder, which is now the caller's; None while someone else holds it. Raises
+    """The lock of this run's state folder, which is now the caller's; None while another process holds it. Raises
     FileNotFoundError if the folder is gone."""
     with parent_locked(folder.parent):
         return _try_lock(folder)
@@ -206,7 +206,7 @@ def delete_state(folder: Path, lock: int) -> None:
         with parent_locked(folder.parent):
             shutil.rmtree(folder)
     except FileNotFoundError:
-        pass  # someone else (a cleaner of temporary files) was here; what is gone is gone
+        pass  # another process (a cleaner of temporary files) was here; what is gone is gone
     except OSError as error:
         raise BrokenEnvironmentError(f"cannot delete {folder}: {error}; delete it by hand") from error
     finally:
@@ -247,8 +247,8 @@ def _lock_parent(parent: Path) -> int:
 
 
 def checked_parent(parent: Path | None) -> Path:
-    """The parent folder, made if it is missing, and certainly ours: in a temporary folder that everyone can write to,
-    someone else could have put it there first. Raises BrokenEnvironmentError."""
+    """The parent folder, made if it is missing, and certainly ours: in a temporary folder that every user can write to,
+    another user could have put it there first. Raises BrokenEnvironmentError."""
     parent = parent or state_parent()
     try:
         with contextlib.suppress(FileExistsError):  # whatever it is, it is looked at below
@@ -271,7 +271,7 @@ def _check_ours(parent: Path) -> None:
 
 
 def _try_lock(folder: Path) -> int | None:
-    """The lock of a folder (its file is made if it is missing), or None if someone holds it."""
+    """The lock of a folder (its file is made if it is missing), or None if a process holds it."""
     descriptor = _open_lock(folder)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

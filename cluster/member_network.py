@@ -172,7 +172,7 @@ class MemberNetwork:
         return heard
 
     def _knock(self, pairs: Sequence[Pair], deadline: float) -> set[Pair]:
-        """Those who are refused when they dial. A reset comes at once, so little time is left for it."""
+        """The members that are refused when they dial. A reset comes at once, so little time is left for it."""
         with ExitStack() as opened:
             dialled = {}
             for sender, receiver in pairs:

@@ -68,7 +68,7 @@ def _as(owner: Owner) -> _Identity:
 
 @contextmanager
 def _way_to(program: Path) -> Iterator[tuple[int, str]]:
-    """A descriptor to pass on, and a path through it that is open to everybody: from the program's folder, so that the
+    """A descriptor to pass on, and a path through it that is open to every user: from the program's folder, so that the
     process has the program's name, unless only its owner may enter that."""
     is_open = program.parent.stat().st_mode & stat.S_IXOTH
     with _opened(program.parent if is_open else program) as descriptor:

@@ -20,7 +20,7 @@ _PACKAGES = {
 
 
 def find_tool(name: str) -> Path:
-    """A tool of the system, also one for root that is not on everybody's PATH. Raises BrokenEnvironmentError if there
+    """A tool of the system, also one for root that is not on every user's PATH. Raises BrokenEnvironmentError if there
     is none."""
     found = shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", os.defpath), *_ROOTS_PATH)))
     if found is None:

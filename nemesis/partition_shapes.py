@@ -32,7 +32,7 @@ class Shape:
         return tuple((c, n) for c in topology.clients for n in topology.nodes if n in lost.get(c, ()))
 
 
-def _from_everybody(topology: Topology, nodes: Iterable[str]) -> dict[str, set[str]]:
+def _from_all_clients(topology: Topology, nodes: Iterable[str]) -> dict[str, set[str]]:
     lost = set(nodes)
     return dict.fromkeys(topology.clients, lost)
 
@@ -49,19 +49,19 @@ def _bisect(items: Sequence[str]) -> tuple[set[str], set[str]]:
 
 
 def _one_node(rng: Random, topology: Topology) -> dict[str, set[str]]:
-    return _from_everybody(topology, [one_of(rng, topology.nodes)])
+    return _from_all_clients(topology, [one_of(rng, topology.nodes)])
 
 
 def _minority_third(rng: Random, topology: Topology) -> dict[str, set[str]]:
-    return _from_everybody(topology, some(rng, topology.nodes, (len(topology.nodes) - 1) // 3))
+    return _from_all_clients(topology, some(rng, topology.nodes, (len(topology.nodes) - 1) // 3))
 
 
 def _minority(rng: Random, topology: Topology) -> dict[str, set[str]]:
-    return _from_everybody(topology, some(rng, topology.nodes, spare(topology)))
+    return _from_all_clients(topology, some(rng, topology.nodes, spare(topology)))
 
 
 def _majority(rng: Random, topology: Topology) -> dict[str, set[str]]:
-    return _from_everybody(topology, some(rng, topology.nodes, topology.majority))
+    return _from_all_clients(topology, some(rng, topology.nodes, topology.majority))
 
 
 def _halves(rng: Random, topology: Topology) -> dict[str, set[str]]:

@@ -1,9 +1,8 @@
 """`make lock`: rewrites every file of pinned Python packages, with the hashes of all files that a version has.
 
 requirements.lock and requirements-dev.lock are resolved again from pyproject.toml, for every Python and machine that
-fencepost runs on. The other files keep their versions, which somebody chose, and get their hashes. No file names an
-index, so that any mirror can serve it.
-"""
+fencepost runs on. The other files keep their versions, which were chosen by hand, and get their hashes. No file names
+an index, so that any mirror can serve it."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _sessions(address: Address) -> frozenset[str] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresServer(BareServer):
-    """`cluster.server.Server`. It cannot ask for the passwords of a run: everybody who reaches it may log in."""
+    """`cluster.server.Server`. It cannot ask for the passwords of a run: any process that reaches it can log in."""
 
     name: str = "postgres"
     help: str = "PostgreSQL, one server, for locks that a session holds"

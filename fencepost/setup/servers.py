@@ -150,7 +150,7 @@ def _mend(shop: Workshop, step: str, go: Path, build: dict[str, str], source: Pa
     shop.run(step, go, "mod", "download", module, env=build, cwd=source)
     folder = shop.run(step, go, "list", "-m", "-f", "{{.Dir}}", module, env=build, cwd=source).strip()
     shutil.copytree(folder, copy, dirs_exist_ok=True)  # our own file of that package is there
-    for path in (copy, *copy.rglob("*")):  # Go's cache is read-only, and so is a copy of it for anybody but root
+    for path in (copy, *copy.rglob("*")):  # Go's cache is read-only, and so is a copy of it for any user but root
         path.chmod(path.stat().st_mode | stat.S_IWUSR)
     for mend in json.loads((source / "mends.json").read_text()):
         text = (copy / mend["file"]).read_text()

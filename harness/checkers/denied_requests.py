@@ -18,7 +18,7 @@ from harness.verdict import Answer
 
 _MEANS: Final = {
     "NOAUTH": "it must log in as the default user with the password of `open`",
-    "WRONGPASS": "it logged in with another name or password than those of `open`",
+    "WRONGPASS": "it logged in with a name or password other than that of `open`",
     "NOPERM": "it sent a command that locks may not send",
 }
 

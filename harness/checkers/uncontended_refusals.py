@@ -59,7 +59,7 @@ class Figures(CheckerFigures, frozen=True):
 
 
 def check(run: Recorded) -> Answer:
-    spells = [spell for spell in _spells(run) if not _somebody_came_and_went(run, spell)]
+    spells = [spell for spell in _spells(run) if not _another_user_came_and_went(run, spell)]
     figures = Figures(len(spells), max((spell.length_ns for spell in spells), default=0) / 1e6)
     if not spells:
         return Answer(figures)
@@ -99,7 +99,7 @@ def _finding(run: Recorded, spells: list[_Spell], blame: Blame, why: str) -> Fin
     return REFUSED_ALONE.found(blame, text, len(spells), examples)
 
 
-def _somebody_came_and_went(run: Recorded, spell: _Spell) -> bool:
+def _another_user_came_and_went(run: Recorded, spell: _Spell) -> bool:
     """Whether the witness saw a value that was set on a majority of the nodes during the spell, and deleted there."""
     if run.owners is None:
         return False

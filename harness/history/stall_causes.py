@@ -73,7 +73,7 @@ class Obstacle:
     @property
     def is_the_locks(self) -> bool:
         """Whether a correct lock would have got by. With a node less, each round may last until the lock gives up on
-        that node, and those who compete may split the votes for long."""
+        that node, and competing clients may split the votes for long."""
         return self.kind not in ("unknown", "no access", "wrong clock") and not (
             self.kind == "split votes" and self.absent
         )

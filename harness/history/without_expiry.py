@@ -2,7 +2,7 @@
 
 Some keep the expiry in the value, and the next client sets its own: what a dead client left does no harm. Others
 have no expiry at all, and what a dead client left keeps all clients out for good. The key alone does not tell them
-apart, but those who come later do: with the first kind, their tries replace the key on each node that they reach.
+apart, but later clients do: with the first kind, their tries replace the key on each node that they reach.
 
 So it is if the keys have a time to live that only clears up after the last client (`are_taken_over`): the lock's value,
 or another key, tells when a lease is over, or a release leaves a mark that the lock is free.

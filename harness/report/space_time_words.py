@@ -74,7 +74,7 @@ def of_outage(picture: Picture, outage: Outage) -> list[str]:
 
 
 def title(picture: Picture) -> str:
-    """What the picture is of, for those who cannot see it."""
+    """What the picture shows, for readers who cannot see it."""
     lasted = f", both inside for {milliseconds(_length(picture) / 1e6)}" if picture.overlap else ""
     return f"Requests of {', '.join(picture.clients)} for {printable(picture.key)}{lasted}"
 

@@ -1,6 +1,6 @@
 """A process that goes with a run: started before its load, told what it has to know, and ended after its clients.
 
-It is told over its standard input, since arguments can be read by everybody, and ends when that is closed, which also
+It is told over its standard input, since arguments can be read by every user, and ends when that is closed, which also
 happens when the harness dies. Its failure is recorded and stops nothing.
 """
 

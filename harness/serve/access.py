@@ -36,7 +36,7 @@ A_RUN_S_FILE: Final = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-"""The policy of what is in a run's folder, which may come from anybody: its scripts run as those of a site of their
+"""The policy of what is in a run's folder, which may come from any source: its scripts run as those of a site of their
 own, which reads nothing here and reaches nothing anywhere."""
 
 

@@ -58,7 +58,7 @@ class StartedRuns:
             self._is_starting = False
 
     async def _start(self, command: str, words: Sequence[str]) -> str:
-        said = TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would hold the run up
+        said = TemporaryFile()  # noqa: SIM115  # a pipe that is not read would hold the run up
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "fencepost", command, *words, f"--results={self.results}"],
             stdin=subprocess.DEVNULL,

@@ -1,8 +1,9 @@
-"""No more runs at once than the machine bears, whoever makes them: workers of xdist, or several sessions of pytest.
+"""No more runs at once than the machine bears, whichever process makes them: workers of xdist, or several sessions of
+pytest.
 
 A run's timing is part of what is judged, and a machine that is too busy makes verdicts unknown. There are as many files
-as runs may be made at once, and whoever makes one holds the lock of a file. The kernel frees it, however they end.
-"""
+as runs may be made at once, and a process that makes one holds the lock of a file. The kernel frees it, however they
+end."""
 
 from __future__ import annotations
 

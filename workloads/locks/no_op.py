@@ -29,7 +29,7 @@ class NoOp:
         pass
 
     def describe(self) -> dict[str, object]:
-        return {"excludes": "nobody"}
+        return {"excludes": "no client"}
 
 
 LOCK = NoOp

@@ -1,4 +1,4 @@
-"""Nobody else is inside while our locks say that they are held, whatever happens to the network and the servers."""
+"""No other client is inside while our locks say that they are held, whatever happens to the network and the servers."""
 
 from __future__ import annotations
 

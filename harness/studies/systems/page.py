@@ -72,7 +72,7 @@ def document_of(played: Played, rows: Sequence[SystemRow]) -> StudyDocument:
             DataTable(("need", "recommended", "not told from it"), [_advice(choose(n, shown)) for n in NEEDS], "said"),
             Paragraph(
                 "A lock that was to blame for two clients inside at once is never recommended, nor is one that lost "
-                "data to those who need it kept. “Not told from it”: its interval and that of the recommended one "
+                "data where it must be kept. “Not told from it”: its interval and that of the recommended one "
                 "overlap, or one of the two is of a single run, so more runs may turn the order.",
                 "hint",
             ),

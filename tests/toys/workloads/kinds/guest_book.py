@@ -1,4 +1,4 @@
-"""A toy workload: everybody who comes in signs a book. Its steps, its script and its story are all in this file."""
+"""A toy workload: every client that comes in signs a book. Its steps, its script and its story are all in this file."""
 
 from __future__ import annotations
 
