@@ -48,7 +48,7 @@ class Figures(CheckerFigures, frozen=True):
 
     def rows(self) -> Iterator[Row]:
         yield Row("attempts", f"{_quantiles(self.attempts)} acquire calls for a grant", order=65)
-        yield Row("overtook", f"{_quantiles(self.overtaken)} grants to others while a client waited", order=66)
+        yield Row("overtook", f"{_quantiles(self.overtaken)} grants to other clients while a client waited", order=66)
         handover = self.handover_ms
         named = {"p50": handover.p50, "p90": handover.p90, "p99": handover.p99, "max": handover.max}
         times = ", ".join(f"{name} {milliseconds(value)}" for name, value in named.items())

@@ -180,7 +180,7 @@ _ALL: Final = (
         _QUEUE,
         Reading(
             "a client waits while the others enter more than twice as often as in turn",
-            "grants to others in the worst wait",
+            "grants to other clients during the worst wait",
             _column("overtaken"),
             least=2 * (CLIENTS - 1) + 1,
         ),
@@ -190,7 +190,7 @@ _ALL: Final = (
         {**_QUEUE, "lock": "workloads.queue_lock:QueueLock"},
         Reading(
             "no client waits while the others enter more than twice as often as in turn",
-            "grants to others in the worst wait",
+            "grants to other clients during the worst wait",
             _column("overtaken"),
             most=2 * (CLIENTS - 1),
         ),

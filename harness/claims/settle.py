@@ -156,7 +156,7 @@ def _always(tests: Sequence[Tried]) -> tuple[Answer, str]:
         runs = plural(worst.held + worst.failed, "run")
         return "refuted", f"{worst.trial.script} shows the opposite in {worst.contradicting} of {runs}."
     supporting = sum(t.supporting for t in tests)
-    shown = "the one run that tries" if supporting == 1 else f"all {supporting} runs that try"
+    shown = "the one run that tried" if supporting == 1 else f"all {supporting} runs that tried"
     answer: Answer = "confirmed" if supporting >= ENOUGH else "not refuted"
     return _unjudged(tests) or (answer, f"It held in {shown} to break it.")
 
@@ -172,7 +172,7 @@ def _unjudged(tests: Sequence[Tried]) -> tuple[Answer, str] | None:
 def _blind(control: Tried) -> str:
     """What is said of a control that did not show what it must, and how many runs would help."""
     said = (
-        f"The control {control.trial.script} did not show what it must in {control.failed} of "
+        f"The control {control.trial.script} did not show the expected failure in {control.failed} of "
         f"{plural(control.held + control.failed, 'run')}"
     )
     if control.is_random:

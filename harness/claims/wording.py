@@ -23,7 +23,7 @@ INTRODUCTION: Final = (
     "steps with the one thing changed on which the claim depends. A claim is decided only if its control showed what "
     "it must.",
     "What is possible has to be seen once. What always holds is refuted by one run; with fewer than "
-    f"{ENOUGH} runs that try to break it, it is “not refuted”, which is no more than that. A script shows "
+    f"{ENOUGH} runs that tried to break it, it is “not refuted”, which is no more than that. A script shows "
     "what can happen, not how often it does. That is for the loads: seconds of work by several clients, mostly under "
     "faults that are drawn from a seed. They yield a rate, or a cost as the median of the runs with the least and the "
     "most. "
@@ -74,7 +74,7 @@ def evidence(settled: SettledClaim) -> str:
     ]
     said = [settled.why, *measured]
     weak = [each for each in settled.tried if each.trial.role == "control" and each.is_random and each.failed]
-    said += [f"The control {each.trial.script} showed what it must in {_of_runs(each)} only." for each in weak]
+    said += [f"The control {each.trial.script} showed the expected failure in only {_of_runs(each)}." for each in weak]
     if varying:
         said.append(f"The outcome of {listed(varying)} was not always the same.")
     if settled.claim.remark:

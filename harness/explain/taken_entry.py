@@ -23,8 +23,8 @@ _TAKEN: Final = ("named", "unnamed", "with the key")
 
 
 class Taken(NamedTuple):
-    """`c5 was inside when c1, which gave up, took its entry out of queue: in its acquire it sent EVAL to n1 at +9.0 ms;
-    the node answered 0 (LPOP).`"""
+    """`c5 was inside when c1, which gave up, took the entry of c5 out of queue: in its acquire it sent EVAL to n1 at
+    +9.0 ms; the node answered 0 (LPOP).`"""
 
     text: str
     cause: Cause

@@ -161,7 +161,7 @@ _DOWN, _HUNG = _survived("down"), _survived("hung")
 
 def _sets_no_limit(_: Subject, evidence: Sequence[Evidence]) -> str | None:
     unlimited = evidence and all(each.stakes.acquire_limit_ms is None for each in evidence)
-    return "the library sets no limit that is known" if unlimited else None
+    return "the library has no known limit" if unlimited else None
 
 
 def _has_one_server(subject: Subject, _: Sequence[Evidence]) -> str | None:

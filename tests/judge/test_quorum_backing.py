@@ -397,7 +397,7 @@ def test_losses_of_the_lock_and_of_nodes_are_kept_apart() -> None:
     history.seen("n2", "blind", 20).seen("n2", "watching", 25, "second")
     finding = only(history)
     assert finding.blame == "undecided"
-    assert finding.examples[0]["nodes"] == ("n1 deleted", "n2 lost by the node")
+    assert finding.examples[0]["nodes"] == ("deleted on n1", "lost by n2")
 
 
 def test_a_node_that_was_unobserved_for_a_while_and_may_have_held_the_value_throughout_is_no_loss() -> None:
