@@ -43,7 +43,7 @@ def hashed(first: str, second: str, key: str = "k1") -> str:
 
 
 def test_clients_that_use_the_same_field_are_told() -> None:
-    said = "c2 changed k1 while c1's change was still in it."
+    said = "c2 changed the key k1 while c1's change was still in it."
     assert hashed("main", "main").endswith(f"{said} Both set the same value, main.")
     assert hashed("a", "b").endswith(said)
 

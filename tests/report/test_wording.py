@@ -71,8 +71,8 @@ def test_the_headline_names_everything_that_was_required() -> None:
 
 
 def test_an_unknown_verdict_says_why() -> None:
-    verdict = Verdict("unknown", "lease", (), ("no client acquired", "no fault was seen."), {})
-    assert wording.headline(verdict) == ("UNKNOWN", "no client acquired; no fault was seen")
+    verdict = Verdict("unknown", "lease", (), ("no client", "no fault seen."), {})
+    assert wording.headline(verdict) == ("UNKNOWN", "no client; no fault seen")
 
 
 def test_an_example_names_eight_of_many(golden: Golden) -> None:
