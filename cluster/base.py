@@ -346,6 +346,10 @@ class Cluster(Protocol):
         """Send one harmless command through each of the links at the same time, over fresh connections."""
         ...
 
+    def unread(self) -> Collection[LinkKey]:
+        """The links over which something has arrived at the client that it has not read yet."""
+        ...
+
     def parts(self) -> Sequence[Part]:
         """Everything that should work: the nodes, the resource and the proxy; once it was started."""
         ...

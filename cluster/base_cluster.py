@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
@@ -29,6 +29,7 @@ from cluster.server import KeyReader, ProbeLinks
 from cluster.server_node import Seen, ServerNode
 from cluster.spec import ClusterSpec
 from cluster.toxiproxy import ToxicLink, ToxiproxyServer
+from cluster.unread import UnreadReplies
 from cluster.wall_clock import WallClock
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.files import NO_SPACE, disk_error
@@ -188,6 +189,13 @@ class BaseCluster(ABC, Generic[N]):
     def heal(self, called_off: CalledOff = never) -> None:
         if self._api is not None:
             self._api.heal_all(self._links.values(), lambda: called_off() or self._patience.is_over())
+
+    def unread(self) -> Collection[LinkKey]:
+        return self._unread.look()
+
+    @cached_property
+    def _unread(self) -> UnreadReplies:
+        return UnreadReplies({key: link.address for key, link in self._links.items() if key[1] != RESOURCE})
 
     def probe(self, links: Sequence[LinkKey], timeout_ms: float = 100) -> dict[LinkKey, ProbeResult]:
         by_probe: dict[ProbeLinks, dict[LinkKey, Address]] = {}

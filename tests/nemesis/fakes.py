@@ -222,6 +222,7 @@ class FakeKeyReader:
 class FakeCluster:
     """`calls` has every verb on any part, in order; `probes` which links were asked, and `waited_ms` for how long at
     most. `holds`: what the nodes hold; None if their server cannot list its keys. `left`: for how long.
+    `has_arrived`: over which links something has arrived that is unread.
     `is_slow`: links cannot be changed in `patience_s`."""
 
     of: Topology
@@ -231,6 +232,7 @@ class FakeCluster:
     backend: str = "fake"
     holds: Callable[[], Holdings] | None = dict
     left: Callable[[], Lifetimes] = dict
+    has_arrived: Callable[[], Collection[LinkKey]] = tuple
     is_slow: bool = False
     patience_s: float = 10.0
     members: None = None
@@ -285,6 +287,9 @@ class FakeCluster:
         self.waited_ms.append(timeout_ms)
         servers = {**self.nodes, RESOURCE: self.resource}
         return {link: self.links[link].probe(servers[link[1]], timeout_ms) for link in links}
+
+    def unread(self) -> Collection[LinkKey]:
+        return self.has_arrived()
 
     def parts(self) -> Sequence[Part]:
         return [*self.nodes.values(), self.resource]

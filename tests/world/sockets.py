@@ -207,6 +207,9 @@ class Network(FakeCluster):
         super().restore(links, owner, called_off)
         self.clock.sleep(0.002)
 
+    def unread(self) -> set[LinkKey]:
+        return {key for key, link in self.links.items() for each in link.connections if each.end.arrivals}
+
     def heal(self, called_off: CalledOff = never) -> None:
         for link in self.links.values():
             for owner in link.owners():
