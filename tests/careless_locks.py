@@ -8,13 +8,13 @@ import threading
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import redis.asyncio
 
-from tests.correct_locks import GivesUpWaiting, WaitsInLine
+from tests.correct_locks import GivesUpWaiting, TransactionLock, TwoStepLock, WaitsInLine
 from workloads.base import CancelledCallError, Lease, LockSettings, NodeAddress
-from workloads.connection import Reply, pack
+from workloads.connection import Connection, Reply, pack
 from workloads.locks.redlock import RELEASE_SCRIPT, Redlock
 from workloads.locks.redlock_renewing import RenewingRedlock
 
@@ -183,6 +183,21 @@ class LetsOneInForEachKey(LetsOneIn):
 
     def mutex(self, key: str) -> threading.Lock:
         return self._mutexes.setdefault(key, threading.Lock())
+
+
+class ConfirmsWithoutComparing(TwoStepLock):
+    """`pause:targets=acquiring`: when a client is stopped between the two requests, it prolongs the key of the next
+    holder, and is inside with it."""
+
+    def confirm_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("PEXPIRE", key, ttl_ms)
+
+
+class WatchesOverAnotherConnection(TransactionLock):
+    """`connection=lost`: it connects again between WATCH and EXEC, and sets the key that another client has set
+    meanwhile."""
+
+    WIRE: ClassVar[type[Connection]] = Connection
 
 
 class TakesSilenceForLoss(Redlock):

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Final
+from typing import ClassVar, Final
 
 from workloads.base import CancelledCallError, Lease, LockSettings, NodeAddress
 from workloads.blocking_locks import WakesByMessage
-from workloads.connection import Reply, pack
+from workloads.connection import Connection, Reply, pack
 from workloads.locks.redlock import Redlock
 from workloads.locks.set_nx_px import SetNxPx
 
@@ -158,6 +158,72 @@ if first ~= ARGV[1] then return false end
 if not redis.call("set",KEYS[1],ARGV[1],"nx","px",ARGV[2]) then return false end
 redis.call("lpop",KEYS[2])
 return redis.status_reply("OK")"""
+
+
+class TwoStepLock(SetNxPx):
+    """Asks twice, on `nodes[0]`: for its key, and then for a lease from there on. It compares the value both times."""
+
+    def tries_per_round(self) -> int:
+        """Three requests take as long as two tries of a request and its release."""
+        return 2
+
+    def confirm_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        """Prolongs the key that the first request set, if it still has its value."""
+        return self.extend_request(key, value, ttl_ms)
+
+    def try_once(self, key: str, ttl_ms: int) -> Lease | None:
+        value = self.unique_value()
+        is_set = self.grants(self._ask(self.acquire_request(key, value, ttl_ms))[0])
+        requested_ns = time.monotonic_ns()
+        if is_set and self._ask(self.confirm_request(key, value, ttl_ms)) == [1]:
+            lease = self._lease(key, value, ttl_ms, requested_ns)
+            if lease is not None:
+                return lease
+        self.undo(key, value)
+        return None
+
+
+IN_TRANSACTION: Final = frozenset({b"GET", b"MULTI", b"SET", b"EXEC", b"UNWATCH"})
+
+
+class WatchingConnection(Connection):
+    """Is not made again between WATCH and EXEC: then the transaction has failed."""
+
+    def send(self, request: bytes) -> None:
+        self._is_bound = request.split(b"\r\n", 3)[2] in IN_TRANSACTION
+        super().send(request)
+
+    def dial(self) -> bool:
+        return not self._is_bound and super().dial()
+
+    _is_bound = False
+
+
+class TransactionLock(SetNxPx):
+    """Looks and sets within a transaction on `nodes[0]`: WATCH, GET, MULTI, SET and EXEC, one request after the other.
+    A node watches a key for a connection, so one that goes on over a new connection would overwrite another's key."""
+
+    WIRE: ClassVar[type[Connection]] = WatchingConnection
+
+    def tries_per_round(self) -> int:
+        """Six requests take as long as three tries of a request and its release."""
+        return 3
+
+    def try_once(self, key: str, ttl_ms: int) -> Lease | None:
+        value, requested_ns = self.unique_value(), time.monotonic_ns()
+        if self._said(pack("WATCH", key)) != b"OK" or self._said(pack("GET", key)) is not None:
+            self._said(pack("UNWATCH"))
+            return None
+        queued = self._said(pack("MULTI")) == b"OK" and self._said(pack("SET", key, value, "PX", ttl_ms)) == b"QUEUED"
+        is_set = self._said(pack("EXEC")) == [b"OK"]
+        lease = self._lease(key, value, ttl_ms, requested_ns)
+        if queued and is_set and lease is not None:
+            return lease
+        self.undo(key, value)
+        return None
+
+    def _said(self, request: bytes) -> Reply:
+        return self._ask(request)[0]
 
 
 class WaitsInLine(GivesUpWaiting, SetNxPx):
@@ -383,6 +449,8 @@ CORRECT: Final[dict[str, tuple[str, ...]]] = {
         "--nodes",
         "1",
     ),
+    "in two steps": ("--lock", "tests.correct_locks:TwoStepLock"),
+    "in a transaction": ("--lock", "tests.correct_locks:TransactionLock"),
     "comes back": ("--lock", "tests.correct_locks:ComesBack"),
     "comes back by its name": ("--lock", "tests.correct_locks:ComesBackByItsName"),
     "keeps its expiry": ("--lock", "tests.correct_locks:KeepsItsExpiry"),
