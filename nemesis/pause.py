@@ -12,19 +12,23 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from cluster.address import LinkKey
+from cluster.base import Cut
 from cluster.polling import becomes_true
+from fencepost.errors import UsageError
 from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
 from nemesis.base import Client, Evidence, FaultClass, Needs, Step, TargetFields, Targets, Topology, World, hitting
 from nemesis.do_all import do_all, in_service
+from nemesis.links import heal_links
 from nemesis.names import Names
 from nemesis.partition_shapes import spare
 from nemesis.pause_before_reply import late_replies, stop_untold, stopped_at
+from nemesis.pause_between_requests import are_reached, stop_between
 from nemesis.random_draws import below, between, jittered, some, weighted
 
 CATCH_WITHIN_S = 1.0
@@ -39,17 +43,21 @@ class PauseOptions(msgspec.Struct, frozen=True):
     """`duration` is the mean; without it 1.2 to 2.5 TTL, so that a lease surely runs out.
 
     `mixed`: out of ten pauses seven of a client inside, one of clients anywhere, two of nodes. `nodes`: one, or as many
-    as can be lost. Nodes may be named.
+    as can be lost. Nodes may be named. `connection`: whether a client that is stopped at a step of its lock finds its
+    connections closed when it wakes up.
     """
 
     interval: Duration = Duration(3_000)
     duration: Duration | None = None
     targets: Names | PauseTargets = "mixed"
+    connection: Literal["kept", "lost"] = "kept"
 
 
 PauseTargets = Literal[
     "mixed", "inside", "acquiring", "held-by-majority", "extending", "releasing", "clients", "one-node", "nodes"
 ]
+_AFTER: Final = {0: 2, 1: 1, 2: 1}
+"""How many more replies a client reads before it is stopped between two requests of an acquire."""
 DEFAULT_DURATION = DurationRange(Duration(1.2, in_ttls=True), Duration(2.5, in_ttls=True))
 
 
@@ -59,7 +67,8 @@ class Pause(TargetFields, frozen=True):
     acquire, as soon as a majority of the nodes holds the value of one, before it is told. A client is soon done with
     extending or releasing, so replies to those that are inside are late at first. `most`: how many clients are caught
     at most, each at its own moment; unset: one. A step takes several requests, and one client is stopped at one of
-    them."""
+    them; `after`: when it has read so many more replies to an acquire (unset: wherever it is). `connection`: `lost` if
+    the connections of a stopped client are closed, once what was under way has reached it."""
 
     inside: bool = False
     acquiring: bool = False
@@ -68,6 +77,8 @@ class Pause(TargetFields, frozen=True):
     nodes: tuple[str, ...] = ()
     at: Literal["extending", "releasing", "held-by-majority"] | msgspec.UnsetType = msgspec.UNSET
     most: int | msgspec.UnsetType = msgspec.UNSET
+    after: int | msgspec.UnsetType = msgspec.UNSET
+    connection: Literal["lost"] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def targets(self) -> Targets:
@@ -91,6 +102,10 @@ class Pause(TargetFields, frozen=True):
         return "node hung" if self.nodes else "client stopped"
 
     def describe(self) -> str:
+        lost = "" if self.connection is msgspec.UNSET else " and close its connections"
+        return self._describe_stop() + lost
+
+    def _describe_stop(self) -> str:
         match self.aimed_at:
             case None:
                 return f"pause {','.join(self.clients + self.nodes)}"
@@ -104,6 +119,23 @@ class Pause(TargetFields, frozen=True):
                 return f"pause a client that is {step}"
 
     def inject(self, world: World, owner: str) -> Impact:
+        impact = self._stop(world, owner)
+        return impact if self.connection is msgspec.UNSET else self._disconnect(world, owner, impact)
+
+    def _disconnect(self, world: World, owner: str, stopped: Impact) -> Impact:
+        """Close the connections of the stopped clients when the replies that were late have reached them."""
+        clients = [world.clients[name] for name in stopped.paused_clients]
+        links = tuple((client.name, node) for client in clients for node in world.topology.nodes)
+        impact = msgspec.structs.replace(stopped, cut_links=links)
+        with hitting(impact):
+            are_reached(world, clients)
+            try:
+                world.cluster.impair(links, owner, Cut("refuse", "both"), world.called_off)
+            finally:
+                world.cluster.restore(links, owner, world.called_off)
+        return impact
+
+    def _stop(self, world: World, owner: str) -> Impact:
         if self.aimed_at:
             first = self.first % len(self.clients)
             order = self.clients[first:] + self.clients[:first]
@@ -111,6 +143,12 @@ class Pause(TargetFields, frozen=True):
             if self.at == "held-by-majority":
                 return stop_untold(world, owner, candidates, CATCH_WITHIN_S)
             most = 1 if self.most is msgspec.UNSET else self.most
+            if self.after is not msgspec.UNSET:
+                between = stop_between(world, owner, candidates, self.after, most, CATCH_WITHIN_S * 3 / 4)
+                if between.paused_clients:
+                    return between
+                caught = _catch(world, candidates, "acquiring", most, CATCH_WITHIN_S / 4)
+                return Impact(slow_links=between.slow_links, paused_clients=caught)
             if self.at is msgspec.UNSET:
                 return Impact(paused_clients=_catch(world, candidates, self.aimed_at, most, CATCH_WITHIN_S))
             within_s, links = self._within_s(world), tuple[LinkKey, ...]()
@@ -142,6 +180,8 @@ class Pause(TargetFields, frozen=True):
         words = []
         if stopped:
             words.append(f"{','.join(stopped)} stopped, {','.join(there) or 'none'} {where}")
+        if impact.cut_links:
+            words.append("their connections closed")
         if silent:
             words.append(f"{','.join(silent)} silent")
         if missed:
@@ -161,6 +201,7 @@ class Pause(TargetFields, frozen=True):
         if impact.slow_links:  # they are healed already, unless that took too long
             ends.append(partial(world.cluster.restore, impact.slow_links, owner, world.called_off))
         do_all(ends)
+        links = heal_links(world, owner, impact.cut_links) if impact.cut_links else Evidence(True, "")
         still = [c.name for c in clients if not becomes_true(partial(_runs, c), within_s=SEEN_WITHIN_S)]
         running = [c.name for c in clients if c.is_alive() and c.name not in still]
         gone = [c.name for c in clients if not c.is_alive()]
@@ -178,7 +219,9 @@ class Pause(TargetFields, frozen=True):
             )
             if who
         ]
-        return Evidence(not still, "; ".join(words) or "nothing had been paused")
+        if links.seen:
+            words.append(links.seen)
+        return Evidence(links.holds and not still, "; ".join(words) or "nothing had been paused")
 
 
 def _runs(client: Client) -> bool:
@@ -228,7 +271,8 @@ class _PauseNemesis:
     help = (
         "SIGSTOP and SIGCONT: interval=3s, duration=2s (default 1.2 to 2.5 TTL), "
         "targets=mixed|inside|acquiring|held-by-majority|extending|releasing|clients|one-node|nodes|n4,n5 (inside to "
-        "releasing: clients at that step; held-by-majority: a client whose grant is not reported to it yet)"
+        "releasing: clients at that step; held-by-majority: a client whose grant is not reported to it yet), "
+        "connection=kept|lost (kept; lost: those stopped acquiring, extending or releasing lose their connections)"
     )
     options = PauseOptions
     faults = Pause
@@ -241,6 +285,9 @@ class _PauseNemesis:
         else:
             duration_ms = jittered(rng, options.duration.ms(ttl_ms))
         mixture = weighted(rng, {"inside": 7, "clients": 1, "nodes": 2})
+        connection = msgspec.UNSET if options.connection == "kept" else options.connection
+        if connection and options.targets not in ("acquiring", "extending", "releasing"):
+            raise UsageError("pause:connection=lost needs targets=acquiring, extending or releasing")
         if isinstance(options.targets, Names):
             return Pause(nodes=options.targets.of(topology.nodes)), duration_ms
         match mixture if options.targets == "mixed" else options.targets:
@@ -254,11 +301,13 @@ class _PauseNemesis:
             case "inside":
                 return Pause(inside=True, first=below(rng, len(clients)), clients=clients), duration_ms
             case "acquiring":
-                first, most = below(rng, len(clients)), _most(rng, clients)
-                return Pause(acquiring=True, first=first, most=most, clients=clients), duration_ms
+                first, most, after = below(rng, len(clients)), _most(rng, clients), weighted(rng, _AFTER)
+                return Pause(
+                    acquiring=True, first=first, most=most, after=after, clients=clients, connection=connection
+                ), duration_ms
             case "extending" | "releasing" as at:
                 first, most = below(rng, len(clients)), max(1, len(clients) // 3)
-                return Pause(at=at, first=first, most=most, clients=clients), duration_ms
+                return Pause(at=at, first=first, most=most, clients=clients, connection=connection), duration_ms
             case _:
                 return Pause(at="held-by-majority", first=below(rng, len(clients)), clients=clients), duration_ms
 
