@@ -15,6 +15,9 @@ reason. (Of one node or two, none can be spared for so long; there the rest of a
 `schedule.for_cluster`.) Replies that are slow for all clients last for longer than a TTL, because a lock that asks one
 node after the other needs a whole round of them to be late.
 
+A client that loses its connections while it acquires is stopped for longer than a lease in a storm. In a flurry it is
+stopped for less, so that its lock does not find its lease over when it goes on.
+
 Faults of nodes and of clients share a lane: one that waits for a client to come to its step holds the others up.
 
 Every fault respects what Redlock assumes (docs/nemeses.md has the table), so a correct lock is never to blame here. A
@@ -36,10 +39,20 @@ STORM: Final = Turn(period=13, begin=0, end=5)
 FLURRY: Final = Turn(period=13, begin=5, end=8)
 STILL: Final = Turn(period=13, begin=8, end=13)
 
-AIMED: Final = tuple(
-    f"pause:targets={step}" for step in ("inside", "acquiring", "held-by-majority", "extending", "releasing")
+RECONNECTS: Final = "pause:targets=acquiring,connection=lost,duration=0.3ttl"
+"""A client that goes on over new connections, within its lease."""
+
+AIMED: Final = (
+    *(f"pause:targets={step}" for step in ("inside", "acquiring", "held-by-majority", "extending", "releasing")),
+    "pause:targets=acquiring,connection=lost",
+    "pause:targets=releasing,connection=lost",
 )
 """Pauses that wait until a client is at this step."""
+
+UNAIMED: Final = {
+    **dict.fromkeys(AIMED, "pause:targets=clients"),
+    RECONNECTS: "pause:targets=clients,duration=0.3ttl",
+}
 
 LANES: Final[Mapping[str, Deck]] = {
     "cuts": Deck(
@@ -119,6 +132,7 @@ LANES: Final[Mapping[str, Deck]] = {
             "errors:duration=0.2ttl,targets=minority",
             "errors:duration=0.2ttl,targets=majority",
             "pause:targets=clients,duration=0.2ttl",
+            RECONNECTS,
             "pause:targets=nodes,duration=0.2ttl",
         ),
         FLURRY,
@@ -167,7 +181,7 @@ class _Standard:
 
 
 def _without_aim(deck: Deck) -> Deck:
-    return deck._replace(specs=tuple("pause:targets=clients" if spec in AIMED else spec for spec in deck.specs))
+    return deck._replace(specs=tuple(UNAIMED.get(spec, spec) for spec in deck.specs))
 
 
 MIX = _Standard()
