@@ -78,6 +78,7 @@ _REDIS_SEMAPHORE: Final = _npm(1_277_309)
 
 RELEASED: Final[Mapping[str, str]] = {
     "aioredlock": "2022-02",
+    "go-zero": "2026-07",
     "pottery": "2025-03",
     "pyredlock": "2023-11",
     "python-redis-lock": "2026-04",
@@ -87,6 +88,7 @@ RELEASED: Final[Mapping[str, str]] = {
     "redislock": "2023-07",
     "redsync": "2026-10",
     "rueidislock": "2026-10",
+    "sherlock": "2023-02",
 }
 """The month of each library's newest release, by PyPI and the Go module proxy. `redlock` of PyPI is in
 `released_of`: npm has a library of the same name. npm, Maven and the registry of Rust are not asked."""
@@ -185,6 +187,21 @@ SUBJECTS: Final = (
             nodes=1, homepage="https://github.com/redisson/redisson"),
     Subject(name="redisson-fenced-lock", lock="redisson-fenced-lock", algorithm="the same, with a fencing token",
             has_tokens=True, renews=True, nodes=1, homepage="https://github.com/redisson/redisson"),
+    Subject(name="sherlock", lock="sherlock", algorithm="SETNX and EXPIRE in a script", extends=True, nodes=1,
+            homepage="https://github.com/py-sherlock/sherlock"),
+    Subject(name="simple-redis-mutex", lock="simple-redis-mutex", algorithm=f"{_COMPARED}; then INCR for a token",
+            has_tokens=True, nodes=1, downloads=_npm(65_546), homepage="https://github.com/AmrSaber/simple-redis-mutex"),
+    Subject(name="go-zero", lock="go-zero", algorithm=_COMPARED, nodes=1,
+            homepage="https://github.com/zeromicro/go-zero"),
+    Subject(name="spring-integration", lock="spring-integration", algorithm="SET PX in a script that compares",
+            extends=True, nodes=1, homepage="https://github.com/spring-projects/spring-integration"),
+    Subject(name="spring-integration-pub-sub", lock="spring-integration-pub-sub", extends=True, nodes=1,
+            algorithm="the same, and a message that wakes waiters",
+            homepage="https://github.com/spring-projects/spring-integration"),
+    Subject(name="shedlock", lock="shedlock", algorithm="SET NX PX, deleted whosever it is", extends=True, nodes=1,
+            homepage="https://github.com/lukas-krecan/ShedLock"),
+    Subject(name="shedlock-safe-update", lock="shedlock-safe-update", algorithm=_COMPARED, extends=True, nodes=1,
+            homepage="https://github.com/lukas-krecan/ShedLock"),
 )  # fmt: skip
 
 
