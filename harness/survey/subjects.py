@@ -191,6 +191,8 @@ SUBJECTS: Final = (
             homepage="https://github.com/py-sherlock/sherlock"),
     Subject(name="simple-redis-mutex", lock="simple-redis-mutex", algorithm=f"{_COMPARED}; then INCR for a token",
             has_tokens=True, nodes=1, downloads=_npm(65_546), homepage="https://github.com/AmrSaber/simple-redis-mutex"),
+    Subject(name="ioredis-lock", lock="ioredis-lock", algorithm=_COMPARED, extends=True, nodes=1,
+            downloads=_npm(23_846), homepage="https://github.com/microfleet/ioredis-lock"),
     Subject(name="go-zero", lock="go-zero", algorithm=_COMPARED, nodes=1,
             homepage="https://github.com/zeromicro/go-zero"),
     Subject(name="spring-integration", lock="spring-integration", algorithm="SET PX in a script that compares",

@@ -17,6 +17,7 @@ from workloads.registry import open_lock
 Open = Callable[[str], Lock]
 KEY = {
     "go-zero": "k",
+    "ioredis-lock": "k",
     "shedlock": "job-lock:fencepost:k",
     "shedlock-safe-update": "job-lock:fencepost:k",
     "sherlock": "k",
@@ -84,7 +85,9 @@ def test_a_release_says_nothing_and_deletes_another_client_s_key_only_by_shedloc
     assert client.exists(KEY[name]) == (name != "shedlock")
 
 
-@pytest.mark.parametrize("name", played("go-zero", "sherlock", "spring-integration", "spring-integration-pub-sub"))
+@pytest.mark.parametrize(
+    "name", played("go-zero", "ioredis-lock", "sherlock", "spring-integration", "spring-integration-pub-sub")
+)
 def test_a_release_says_that_the_key_was_another_client_s_and_leaves_it(
     name: str, opened: Open, servers: list[Server]
 ) -> None:
@@ -95,7 +98,9 @@ def test_a_release_says_that_the_key_was_another_client_s_and_leaves_it(
     assert client.get(KEY[name]) == "another client's"
 
 
-@pytest.mark.parametrize("name", played("shedlock", "shedlock-safe-update", "sherlock", "spring-integration"))
+@pytest.mark.parametrize(
+    "name", played("ioredis-lock", "shedlock", "shedlock-safe-update", "sherlock", "spring-integration")
+)
 def test_an_extension_lasts_for_the_ttl_from_now(name: str, opened: Open, servers: list[Server]) -> None:
     lock, client = opened(name), servers[0].client()
     lease = granted(lock.acquire("k", 10_000))
