@@ -14,6 +14,7 @@ from fencepost.text import bound, count, listed, milliseconds, of_sections, plur
 from harness.checkers.exclusion import side_of
 from harness.explain.examples import Case, Side
 from harness.explain.kinds import Evidence, FindingKind, Told
+from harness.explain.looked_first import looked_first, took_nothing
 from harness.explain.meeting import UNRECORDED
 from harness.explain.node_replies import replies
 from harness.explain.nodes import parts
@@ -41,6 +42,8 @@ _TILES: Final[tuple[tuple[OverlapBlame, str, Tone], ...]] = (
     ("undecided", "Beyond the permits, undecided", "warn"),
 )
 _FIRST: Final = 3
+_TOO_MANY: Final = ", more than there are permits."
+"""So ends what says no more than the finding itself."""
 
 
 class Figures(CheckerFigures, frozen=True):
@@ -173,6 +176,10 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         if pair is None:
             if taken := entry_taken(run, evidence.wire, others, entered):
                 return Told(f"{head} {taken.text}", cause=taken.cause)
+            if looked := looked_first(run, evidence.wire, others, entered):
+                return Told(f"{head} {looked}", cause="looked first")
+            if nothing := took_nothing(run, evidence.wire, [entered, *reversed(others)]):
+                return Told(f"{head} {nothing}", cause="took nothing")
             votes = _votes(evidence, [*others, entered], run)
             text = head if votes.endswith(NOT_RECORDED) else f"{head} {votes}"
             if (low := below_zero(run, entered)) is not None:
@@ -183,7 +190,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
             if (expired := place_expired(run, entered)) is not None:
                 return Told(f"{text} Before that, {expired}", cause="expired")
             if (given := given_unasked(run, entered)) is None:
-                return Told(f"{head} {votes}")
+                return Told(f"{head} {votes}", cause="unknown" if votes.endswith((_TOO_MANY, NOT_RECORDED)) else None)
             why, cause = gave(run, given)
             return Told(f"{text} Before that, {why}", cause=cause)
         found = parts(run, evidence, *pair)
@@ -242,7 +249,7 @@ def _votes(evidence: Evidence, sides: Sequence[Side], run: Recorded) -> str:
     }
     if full:
         many = listed([f"{node} let in {number} of them" for node, number in full.items()])
-        return f"{text} {many}, more than there are permits."
+        return f"{text} {many}{_TOO_MANY}"
     fewest = min(len(nodes) for nodes in granted.values())
     needed = run.config.nodes * permits // (permits + 1) + 1
     if majority <= fewest < needed:

@@ -13,6 +13,7 @@ from harness.explain.examples import Case, Side
 from harness.explain.expired_waiting import expired_waiting
 from harness.explain.kinds import Told
 from harness.explain.let_in import late_release
+from harness.explain.looked_first import looked_first, took_nothing
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, too_few, undecided
 from harness.explain.renewals import renewals_ended
@@ -40,6 +41,12 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
         gone := list(filter(None, map(partial(expired_waiting, run), case.sides)))
     ):
         return Told(f"{text} {' '.join(gone)}", parts=found, cause="expired waiting")
+    if cause in ("overwritten", "unknown"):
+        for inside, entered in ((earlier, later), (later, earlier)):
+            if looked := looked_first(run, evidence.wire, [inside], entered):
+                return Told(f"{text} {looked}", parts=found, cause="looked first")
+    if cause == "unknown" and (nothing := took_nothing(run, evidence.wire, (later, earlier))):
+        return Told(f"{text} {nothing}", parts=found, cause="took nothing")
     return Told(text, parts=found, cause=cause)
 
 

@@ -287,7 +287,7 @@ def _who_drew_the_same(
     value, change, ledger = granted.value, loss.change, evidence.ledger
     if value is None or ledger is None:
         return None
-    if loss.how == "deleted" and change is not None and change["task"] not in (None, owner.client):
+    if loss.how == "deleted" and change is not None and change["client"] and not may_be_of(change, owner.client):
         return change if ledger.sent.drew_it_too(change) else None
     seen = evidence.set_of(again)
     if again.value != value or seen is None or seen.order is None:

@@ -105,6 +105,8 @@ def test_every_mutant_declares_a_cause_if_its_finding_does_not_say_all(name: str
     may_be = {
         "lease-outlasts-keys": ("", "not prolonged"),
         "keys-left-behind": ("", "denied", "not undone"),
+        "lost-lease-extended": ("", "set by an extension"),
+        "orphan-outlasts-ttl": ("", "no expiry", "renewed unheld"),
         "taken-for-good": ("never given back",),
     }
     assert mutant.cause in (IN_WORDS if mutant.finding in TOLD else may_be.get(mutant.finding, ("",)))

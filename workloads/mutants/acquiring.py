@@ -39,7 +39,7 @@ class OverwritesAfterAnError(Redlock):
     "the check that the key is free and the SET are one command",
     conditions="busy",
     finding="overlap",
-    cause="overwritten",
+    cause="looked first",
 )
 class LooksBeforeItSets(Redlock):
     """Two clients see that the key is free on a majority, and both set it."""
@@ -56,6 +56,7 @@ class LooksBeforeItSets(Redlock):
     "the key and its TTL are set in one command",
     conditions="busy",
     finding="orphan-outlasts-ttl",
+    cause="no expiry",
     source="laravel/horizon#1738",
 )
 class SetsAndExpiresInTwoSteps(Redlock):
@@ -92,6 +93,7 @@ class AnErrorIsAYes(Redlock):
     "a request that is refused changes nothing",
     conditions="busy",
     finding="orphan-outlasts-ttl",
+    cause="renewed unheld",
     source="oaeproject/Hilary#793",
 )
 class LosersProlong(Redlock):
@@ -106,7 +108,7 @@ class LosersProlong(Redlock):
     "PX takes milliseconds",
     conditions="busy",
     finding="overlap",
-    cause="expired",
+    cause="short TTL",
     source="kent8192/reinhardt-web#736",
 )
 class SecondsForMilliseconds(Redlock):

@@ -227,6 +227,7 @@ class RenewsNothing(RenewingRedlock):
     "an extension that is refused is no extension",
     conditions="long work",
     finding="lost-lease-extended",
+    cause="set by an extension",
     source="swarthy/redis-semaphore#175",
 )
 class AcquiresWhatItLost(Redlock):

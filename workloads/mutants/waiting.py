@@ -118,7 +118,7 @@ class WaitsOverTheConnectionOfTheOthers(SharesConnections):
     "BLPOP counts in seconds",
     conditions="blocking",
     finding="waits-for-free-lock",
-    cause="not woken",
+    cause="blocked too long",
     source="coleifer/walrus#60",
 )
 class SleepsForSeconds(WakesByPush):

@@ -1,0 +1,103 @@
+"""How a granted acquire took the lock, if not in one step of the node.
+
+A client may have asked whether the lock was free, and taken it with a later request: another client came in between. So
+the node's own order says if the look was answered before the other client's request came to the node, and that one was
+carried out before the request that took the lock whatever was there by then. Or it took nothing: the node said yes, and
+nothing that it holds had changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from fencepost.history import process_of
+from fencepost.text import printable
+from harness.explain.examples import Side
+from harness.explain.wire_requests import WireRequest, WireRequests
+from harness.explain.words import at
+from harness.history.ledger import Change, Ledger
+from harness.history.recorded import Recorded
+
+_LOOKS: Final = frozenset(
+    (
+        *("GET", "MGET", "EXISTS", "TTL", "PTTL", "STRLEN", "HGET", "HMGET", "HGETALL", "HEXISTS", "HKEYS", "HLEN"),
+        *("LLEN", "LRANGE", "LINDEX", "LPOS", "SCARD", "SMEMBERS", "SISMEMBER"),
+        *("ZCARD", "ZCOUNT", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCORE"),
+    )
+)
+_TAKES: Final = ("set", "overwritten", "changed")
+_IF_FREE: Final = frozenset({"NX", "SETNX", "HSETNX", "MSETNX", "RENAMENX", "FNX"})
+
+
+def looked_first(run: Recorded, wire: WireRequests | None, inside: Sequence[Side], entered: Side) -> str | None:
+    """`c10 asked n1 with ZCARD, which answered 2, and put in its own with ZADD at +57.5 ms; in between, at +57.3 ms, n1
+    had carried out c8's ZADD. The lock looks and takes in two steps.` None if that is not on record."""
+    ledger = run.ledger
+    if ledger is None or wire is None:
+        return None
+    for took in reversed(list(_taken(ledger, entered))):
+        look = _look(wire, entered, took)
+        if look is None or look.from_node_ns is None:
+            continue
+        for side in inside:
+            between = [
+                one
+                for one in _taken(ledger, side)
+                if (one["node"], one["key"]) == (took["node"], took["key"]) and one["event"] < took["event"]
+                if one["to_node_ns"] > look.from_node_ns
+            ]
+            if between:
+                node, came = printable(str(took["node"])), between[-1]
+                return (
+                    f"{entered.client} asked {node} with {look.label}, which answered {look.reply_label}, and took the "
+                    f"lock with {printable(str(took['did']))} at {at(run, took['at_ns'])}; in between, at "
+                    f"{at(run, came['at_ns'])}, {node} had carried out {side.client}'s {printable(str(came['did']))}. "
+                    "The lock looks and takes in two steps."
+                )
+    return None
+
+
+def took_nothing(run: Recorded, wire: WireRequests | None, sides: Sequence[Side]) -> str | None:
+    """`c1 was let in by EVAL, to which n1 answered "slot 1": it changed nothing that n1 holds.` The first of them for
+    which that is so; None if there is none, or it is not known."""
+    ledger, watched = run.whole_ledger, run.watched
+    if ledger is None or wire is None or watched is None:
+        return None
+    rows = ledger.rows
+    for side in sides:
+        span = side.asked_from_ns, side.start_ns
+        asked = wire.of_client(process_of(side.client), *span)
+        sent_ns = rows["from_client_ns"]
+        is_its = (rows["client"] == process_of(side.client)) & (sent_ns >= span[0]) & (sent_ns <= span[1])
+        if not asked or (is_its & rows["what"].isin(_TAKES)).any() or not all(watched.saw(n, *span) for n in run.nodes):
+            continue
+        last = asked[-1]
+        return (
+            f"{side.client} was let in by {last.label}, to which {last.node} answered {last.reply_label}: it changed "
+            f"nothing that {last.node} holds."
+        )
+    return None
+
+
+def _taken(ledger: Ledger, side: Side) -> Iterator[Change]:
+    """What requests of the side's acquire changed that were sent as single commands."""
+    rows = ledger.rows
+    is_its = (rows["task"] == side.client) & (rows["section"] == side.section) & (rows["life"] == side.life)
+    is_its &= (rows["f"] == "acquire") & rows["is_in_call"] & rows["what"].isin(_TAKES)
+    is_its &= (rows["request"] >= 0) & (rows["did"] == rows["command"])
+    yield from map(ledger.change, np.flatnonzero(is_its.to_numpy(bool)).tolist())
+
+
+def _look(wire: WireRequests, side: Side, took: Change) -> WireRequest | None:
+    """The last answer on the same connection, before it, to the question what is in the key; None if the request takes
+    the key only if that is free."""
+    request = wire.at(int(took["request"]))
+    if request is None or not _IF_FREE.isdisjoint(word.upper() for word in request.words):
+        return None
+    before = wire.of_client(process_of(side.client), side.asked_from_ns, request.sent_ns)
+    looks = (one for one in before if one.connection == request.connection and one.command in _LOOKS)
+    looks = (one for one in looks if (one.command, one.reply) != ("EXISTS", "1"))  # another task's
+    return max((one for one in looks if took["key"] in one.keys), key=lambda one: one.sent_ns, default=None)
