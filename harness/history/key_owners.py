@@ -178,16 +178,18 @@ def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tupl
         own_names, names = ({key: of for key, of in some.items() if key in acquired} for some in (own_names, names))
     under = {of for key in own_names for of in held.get(key, ())}
     copies = {key for key, own in held.items() if key not in own_names and 2 * len(own & under) > len(own)}
-    if not under and names:  # no key has its own name on the nodes
-        main = max(names, key=lambda key: len(held[key]))
-        copies |= {key for key in names if key != main and 2 * len(held[key] & held[main]) > len(held[key])}
-    freed = _freed(ledger)
-    freed_names = {name for key, name in names.items() if key in freed and key not in copies} | own_names.keys()
-    copies |= {key for key, name in names.items() if key not in freed and name in freed_names and key not in own_names}
+    freed = {_kind(key) for key in _freed(ledger)}
+    freed_names = {name for key, name in names.items() if _kind(key) in freed and key not in copies} | own_names.keys()
+    kept = {key for key in names.keys() - own_names.keys() if _kind(key) not in freed}
+    copies |= {key for key in kept if names[key] in freed_names}
+    if not under and (some := names.keys() - copies):  # no key has its own name on the nodes
+        main = max(sorted(some), key=lambda key: len(held[key]))
+        copies |= {key for key in some if key != main and 2 * len(held[key] & held[main]) > len(held[key])}
     if not run.is_exclusive:
         copies = _kept_besides(run, ledger, latest) if freed else set()
     copies |= held.keys() - names.keys()
     names = {key: name for key, name in (names | own_names).items() if key not in copies}
+    names |= dict(_alike(ledger, holdings, names, copies))
     lock_key = holdings["key"].astype(str).map(names)
     return holdings.assign(lock_key=lock_key)[lock_key.notna().to_numpy(bool)].reset_index(drop=True), copies
 
@@ -201,10 +203,25 @@ def _kept_besides(run: RunTables, ledger: Ledger, sections: Mapping[str, Sequenc
     freed = {(str(key), places.get(tuple(of))) for key, *of in rows_of(releases, "key", "task", "life", "section")}
     alike: defaultdict[str, set[str]] = defaultdict(set)
     for key in sections:
-        if _IDENTIFIER.search(key):
-            alike[_IDENTIFIER.sub("*", key)].add(key)
+        if _kind(key) != key:
+            alike[_kind(key)].add(key)
     own = {key for key, of in sections.items() if any((key, section) in freed for section in of)}
     return {key for of in alike.values() if 2 * len(of & own) < len(of) for key in of}
+
+
+def _alike(
+    ledger: Ledger, holdings: pd.DataFrame, names: Mapping[str, str], copies: Set[str]
+) -> Iterator[tuple[str, str]]:
+    """The keys that are not known to have been set for any section, of the kinds that these are."""
+    kinds = {_kind(key) for key in names if _kind(key) != key}
+    others = {str(key) for key in holdings["key"].unique()} - names.keys() - copies
+    meant = ledger.calls.meant_by(others)
+    return ((key, meant[key][0]) for key in others if _kind(key) in kinds and len(meant[key]) == 1)
+
+
+def _kind(key: str) -> str:
+    """The name without identifiers: keys that are alike otherwise serve the same purpose."""
+    return _IDENTIFIER.sub("*", key)
 
 
 def _acquired(ledger: Ledger) -> set[str]:

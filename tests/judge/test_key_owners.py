@@ -242,6 +242,44 @@ def test_where_no_key_has_its_own_name_the_copy_is_the_one_with_fewer_sections()
     assert owners_of(history).copies == {"last"}
 
 
+def versions(*, unknown: bool = False) -> History:
+    """Each grant sets a key of its own, `k1:v:N`, and a pointer to it that stays. The second one's key expires. Whose
+    task asked for that is not known if both tasks of its client did (`unknown`)."""
+    history = History(clients=3, tasks=2).watch("n1")
+    for number in (1, 2, 3):
+        client, at = f"c{number}", 200 * number
+        history.section(f"{client}@1", at + 2, at + 120, asked=at - 2, deadline=at + 90)
+        if unknown and number == 2:
+            history.op(f"{client}@2", "acquire", "fail", 1, at - 2, at + 30)
+            history.request(client, "n1", "EVAL take 2 k1:ptr k1:v: other", at - 1, at - 0.9, reply="0", did=False)
+        words = f"EVAL take 2 k1:ptr k1:v: value-{number}"
+        history.request(client, "n1", words, at - 0.5, at, reply=f'"{number}"', did=False)
+        for key, value, ttl in (
+            ("k1:ptr", f"17959667024395{number}", None),
+            (f"k1:v:17959667024395{number}", "v", 100),
+        ):
+            shown = f"value-{number}" if value == "v" else value
+            history.seen("n1", "set", at, shown, since=at - 1, key=key, ttl=ttl)
+            history.by(history.key_events[-1], len(history.requests) - 1)
+        if number == 2:
+            history.seen("n1", "expired", at + 101, key=f"k1:v:17959667024395{number}")
+        else:
+            history.op(f"{client}@1", "release", "ok", 1, at + 120, at + 125)
+            history.request(client, "n1", f"DEL k1:v:17959667024395{number}", at + 121, at + 122, reply="1", did=False)
+            history.seen("n1", "deleted", at + 122, since=at + 120, key=f"k1:v:17959667024395{number}")
+            history.by(history.key_events[-1], len(history.requests) - 1)
+    return history
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_each_grant_may_set_a_key_of_its_own(unknown: bool) -> None:
+    """What holds for one of them holds for all of its kind: releases delete them, and not the pointer."""
+    owners = owners_of(versions(unknown=unknown))
+    assert owners.copies == {"k1:ptr"}
+    assert owners.holdings["lock_key"].tolist() == ["k1"] * 3
+    assert owners.holdings["section"].tolist() == [0, -1 if unknown else 1, 2]
+
+
 @pytest.mark.parametrize(("permits", "copies"), [(1, {"other"}), (2, set())])
 def test_a_key_that_is_set_along_with_the_keys_own_name_is_a_copy(permits: int, copies: set[str]) -> None:
     config = {"workload": "semaphore", "permits": 2} if permits == 2 else {}
