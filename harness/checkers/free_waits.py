@@ -62,12 +62,12 @@ from harness.figures import KeyFigures, Row
 from harness.history.dead_entries import DeadEntry, dead_entries
 from harness.history.fault_windows import FOREVER_NS, between, longest_windows
 from harness.history.free_times import free_times, names_of
-from harness.history.groups import Ints
+from harness.history.groups import Ints, rows_of
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Change, Ledger
 from harness.history.link_activity import BLOCKING, BLOCKS, Activity, Links, time_limit_ns
 from harness.history.recorded import Recorded
-from harness.history.subscriptions import LISTEN, OF_THE_NODE, LostPushes, Message, Subscriptions
+from harness.history.subscriptions import OF_THE_NODE, LostPushes, Message, Subscriptions
 from harness.history.waits import Wait, all_waits, in_the_way
 from harness.verdict import Answer, Finding, shown
 
@@ -143,13 +143,14 @@ def _vain(run: Recorded, ledger: Ledger) -> list[_Vain]:
     every = list(all_waits(run, links, short_ns(run)))
     waits = [wait for wait in every if wait.until_ns - wait.since_ns >= patience]
     names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in every)}
-    dead, releases = dead_entries(run, ledger), _Releases.of(ledger, names)
-    pushes = LostPushes.of(ledger)
+    subscriptions, pushes = Subscriptions.read(ledger.wire), LostPushes.of(ledger)
+    dead, releases = dead_entries(run, ledger), _Releases.of(ledger, names, subscriptions)
     vain, overslept, ignored = list[_Vain](), list[_Vain](), list[_Vain]()
     for wait in every:
         client, lasted_ns = links.of(wait.client), wait.until_ns - wait.since_ns
         least_ns = asleep_ns if lasted_ns >= asleep_ns else lasted_ns + 1
-        asleep = list(silences(run, wait, client, wait.since_ns, wait.until_ns, least_ns, LISTEN))
+        silent = silences(run, wait, client, wait.since_ns, wait.until_ns, least_ns)
+        asleep = [one for one in silent if subscriptions.last(wait.client, *one)]
         blocked = list(_blocked(run, wait, client, lease_ns, patience))
         told: list[_Sleep] = [(*slept, None) for slept in releases.heard(run, wait, client)]
         told = told or list(_unwoken(run, wait, client, pushes))
@@ -158,6 +159,7 @@ def _vain(run: Recorded, ledger: Ledger) -> list[_Vain]:
         calm = calm_times(run, wait, names[wait.key], waits)
         found = [one for since, until in calm for one in _in_vain(run, wait, links, since, until, dead[wait.key])]
         slept = [] if found else list(_overslept(run, wait, calm, asleep))
+        slept += [] if found or slept else _overtaken(run, ledger, wait, names[wait.key], asleep)
         on = [] if found or slept or not (told or blocked) else calm_times(run, wait, names[wait.key], every)
         slept += _past_the_end(_overslept(run, wait, on, blocked), ledger, names[wait.key], every)
         slept_on = [] if slept else list(_slept_through(run, ledger, wait, on, told))
@@ -206,9 +208,9 @@ class _Releases:
     deleted_ns: Mapping[str, Ints]
 
     @classmethod
-    def of(cls, ledger: Ledger, names: Mapping[str, set[str]]) -> Self:
+    def of(cls, ledger: Ledger, names: Mapping[str, set[str]], subscriptions: Subscriptions) -> Self:
         told: defaultdict[str, list[Message]] = defaultdict(list)
-        for message in Subscriptions.read(ledger.wire).messages:
+        for message in subscriptions.messages:
             told[message.client].append(message)
         rows, deleted_ns = ledger.rows, dict[str, Ints]()
         if told and {str(name) for name in rows["key"].unique()} <= set[str]().union(*names.values()):
@@ -251,6 +253,22 @@ def _overslept(
             since, until = max(since, began), min(until, done)
             if ran_ns(run, wait.client, since, until) >= SLACK_MS * 1_000_000:
                 yield _Vain(wait, since, until, silent_ns=done - began)
+
+
+def _overtaken(
+    run: Recorded, ledger: Ledger, wait: Wait, names: set[str], asleep: Sequence[tuple[int, int]]
+) -> Iterator[_Vain]:
+    """The times from an expiry of the key, beside which the client slept on, to the grant of an acquire that began
+    later: there was no message to lose, and whoever looked got in."""
+    granted = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] == "ok")).to_numpy(bool)]
+    granted = granted[(granted["key"] == wait.key).to_numpy(bool)].sort_values("complete_ns", kind="stable")
+    for began, done in asleep:
+        for since, _ in free_times(run, names, wait.key, began, done):
+            later = granted[(granted["complete_ns"] >= since).to_numpy(bool)].head(1)
+            freed = last_freed(ledger, names, since)
+            for invoked, got in rows_of(later, "invoke_ns", "complete_ns"):
+                if invoked > since and got < done and freed is not None and freed["what"] == "expired":
+                    yield _Vain(wait, since, got, silent_ns=done - began)
 
 
 def _past_the_end(some: Iterable[_Vain], ledger: Ledger, names: set[str], waits: Sequence[Wait]) -> Iterator[_Vain]:

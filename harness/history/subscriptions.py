@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.history import process_of
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
 from harness.history.ledger import Ledger
@@ -72,6 +73,10 @@ class Subscriptions:
 
     of: dict[str, list[Subscription]]
     messages: list[Message]
+
+    def last(self, client: str, from_ns: int, to_ns: int) -> bool:
+        """Whether the process of the client was subscribed to something all that time."""
+        return any(one.sent_ns <= from_ns and one.until_ns >= to_ns for one in self.of.get(process_of(client), ()))
 
     @classmethod
     def read(cls, wire: WireRecord) -> Self:
