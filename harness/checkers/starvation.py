@@ -5,7 +5,9 @@ reach a majority of the nodes. But a lock is there to be acquired:
 
 - `unavailable-while-free`: a client tried all the time, and for `LEAST_TIMES` lease times, as many times the longest
   that the lock allows an acquire beyond the time that it is told to wait, and `LEAST_MS`, no client was inside and none
-  got in. Any key that a former holder left had expired by then, and there was time for several rounds.
+  got in. Any key that a former holder left had expired by then, and there was time for several rounds. An acquire may
+  be allowed many rounds; where each client that tried had answers for `LEAST_ROUNDS` or more, and the votes were split,
+  its limit does not matter.
 - `starved-client`: a client tried in vain for `STARVED_TTLS` lease times, and others got in so often that chance does
   not explain it.
 
@@ -40,6 +42,7 @@ from harness.verdict import Answer, Blame, Finding, shown
 
 LEAST_TIMES: Final = 3
 LEAST_MS: Final = 2_000
+LEAST_ROUNDS: Final = 8
 CROWD: Final = 16
 """A correct lock was kept busy for 16 s by 64 clients on two processors; up to 16 clients it got by."""
 STARVED_TTLS: Final = 10
@@ -111,13 +114,14 @@ def least_gap_ms(run: Recorded) -> float:
     return max(LEAST_TIMES * run.lease_ms, LEAST_TIMES * rounds_ms, LEAST_MS)
 
 
-def _least_ns(run: Recorded) -> int:
-    return round(least_gap_ms(run) * 1e6)
+def _shortest_ns(run: Recorded) -> int:
+    """How long a gap must be, however many rounds fit into it."""
+    return round(max(LEAST_TIMES * run.lease_ms, LEAST_MS) * 1e6)
 
 
 def _waits(run: Recorded) -> Iterator[_Wait]:
     """The waits that are long enough to matter, in the order of their beginnings."""
-    each = recorded_waits(run, _least_ns(run)).sort_values("since")
+    each = recorded_waits(run, _shortest_ns(run)).sort_values("since")
     if not len(each):
         return
     config, begin = run.config, run.timeline.start_ns
@@ -129,7 +133,7 @@ def _waits(run: Recorded) -> Iterator[_Wait]:
     for client, key, since, until in rows_of(each, "client", "key", "since", "until"):
         able = ((a, b) for a, b, some in stretches[run.nodes_of(str(key))] if str(client) in some)
         for a, b in merged(able, since, until):
-            if b - a >= _least_ns(run):
+            if b - a >= _shortest_ns(run):
                 yield _Wait(str(client), str(key), a, b)
 
 
@@ -138,12 +142,23 @@ def _gaps(run: Recorded, waits: Sequence[_Wait]) -> Iterator[_Gap]:
     for key in dict.fromkeys(wait.key for wait in waits):
         own = [wait for wait in waits if wait.key == key]
         starts, taken = _taken(run, key, _deaf(run, key))
-        free = [gap for wait in own for gap in _free(wait, starts, taken) if gap[1] - gap[0] >= _least_ns(run)]
+        free = [gap for wait in own for gap in _free(wait, starts, taken) if gap[1] - gap[0] >= _shortest_ns(run)]
         first, last = min(wait.since_ns for wait in own), max(wait.until_ns for wait in own)
         for since, until in merged(free, first, last):
             there = [wait for wait in own if wait.since_ns < until and wait.until_ns > since]
             clients = tuple(dict.fromkeys(wait.client for wait in there))
-            yield _Gap(key, since, until, clients, find_obstacle(run, key, clients, since, until))
+            gap = _Gap(key, since, until, clients, find_obstacle(run, key, clients, since, until))
+            if gap.length_ns >= least_gap_ms(run) * 1e6 or _had_rounds(run, gap):
+                yield gap
+
+
+def _had_rounds(run: Recorded, gap: _Gap) -> bool:
+    """Whether each of its clients was answered as often as in `LEAST_ROUNDS` rounds, and the votes were split."""
+    ledger = run.whole_ledger
+    if ledger is None or gap.obstacle.kind != "split votes":
+        return False
+    least = LEAST_ROUNDS * len(run.nodes_of(gap.key)) * run.config.users_per_client
+    return all(ledger.links.of(client).answered(gap.since_ns, gap.until_ns) >= least for client in gap.clients)
 
 
 def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
