@@ -43,14 +43,24 @@ def let_in(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> str
     return " ".join(filter(None, parts))
 
 
+def by_different_keys(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> bool:
+    """Whether a node let both in, and their acquires changed different keys there."""
+    on_node = _on_common_node(run, wire, earlier, later)
+    return on_node is not None and on_node.are_apart
+
+
 def late_release(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> bool:
     """Whether the node that let both in had lost the earlier client's key by a release that its process sent only when
     it had returned."""
+    on_node = _on_common_node(run, wire, earlier, later)
+    return on_node is not None and any(is_late_release(one, earlier) for one in on_node.changes())
+
+
+def _on_common_node(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> _OnNode | None:
+    """The first node that let both in; None if there is none, or what changed there is not on record."""
     answers = [_last_answers(run, wire, side) for side in (earlier, later)]
     both = [node for node in run.nodes if all(node in one for one in answers)]
-    if not both or run.ledger is None:
-        return False
-    return any(is_late_release(one, earlier) for one in _OnNode.of(run.ledger, both[0], earlier, later).changes())
+    return None if not both or run.ledger is None else _OnNode.of(run.ledger, both[0], earlier, later)
 
 
 def is_late_release(change: Change, owner: Side) -> bool:
@@ -126,12 +136,18 @@ class _OnNode:
         ]
         return sorted(meant, key=lambda one: list(_DID).index(one["what"]))[:_MOST_CHANGES]
 
+    @property
+    def are_apart(self) -> bool:
+        """Whether the two changed different keys."""
+        first, second = ({change["key"] for change in some} for some in (self.first, self.second))
+        return bool(first and second) and first.isdisjoint(second)
+
     def both_keys(self) -> str:
         """Whether the two changed different keys, or the same one that was still there."""
         if not self.first or not self.second:
             return ""
         one, other = self.first[-1], self.second[-1]
-        if {change["key"] for change in self.first}.isdisjoint(change["key"] for change in self.second):
+        if self.are_apart:
             one_key, other_key = (printable(str(change["key"])) for change in (one, other))
             keys = f"{self.earlier.client} {one_key}, and {self.later.client} {other_key}"
             return f"They changed different keys: {keys}."

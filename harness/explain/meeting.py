@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from harness.explain.causes import Cause
+from harness.explain.causes import Cause, of_loss
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Case, Side
 from harness.explain.expired_waiting import expired_waiting
 from harness.explain.kinds import Told
-from harness.explain.let_in import late_release
+from harness.explain.let_in import by_different_keys, late_release
 from harness.explain.looked_first import looked_first, took_nothing
 from harness.explain.nodes import NodePart, parts
-from harness.explain.overlap import by_client, by_lock, too_few, undecided
+from harness.explain.overlap import by_client, by_lock, too_few, undecided, weak_sides
 from harness.explain.renewals import renewals_ended
 from harness.explain.server_changes import by_failover, by_session
 from harness.explain.taken_entry import entry_taken
@@ -47,6 +47,11 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
                 return Told(f"{text} {looked}", parts=found, cause="looked first")
     if cause == "unknown" and (nothing := took_nothing(run, evidence.wire, (later, earlier))):
         return Told(f"{text} {nothing}", parts=found, cause="took nothing")
+    if cause == "unknown" and evidence.wire is not None and by_different_keys(run, evidence.wire, earlier, later):
+        return Told(text, parts=found, cause="different keys")
+    if cause == "unknown" and run.backing is not None:
+        losses = [of_loss(run.backing.cause(stretch)) for _, stretch in weak_sides(run, earlier, later)]
+        cause = next(iter(losses), cause)
     return Told(text, parts=found, cause=cause)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
+from collections.abc import Iterator, Sequence
 
 from fencepost.quorum import quorum
 from fencepost.text import listed, plural, printable
@@ -34,9 +32,10 @@ from harness.explain.words import (
     yes_to_another_request,
 )
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.groups import places_of
 from harness.history.ledger import Change
 from harness.history.lock_keys import lock_keys
-from harness.history.quorum_support import losses_by_node
+from harness.history.quorum_support import WeakStretch, losses_by_node
 from harness.history.recorded import Recorded
 from harness.history.renewal_requests import renewal_requests
 
@@ -151,24 +150,26 @@ def undecided(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Si
 def _without_a_majority(run: Recorded, earlier: Side, later: Side) -> str:
     """Which of them certainly had no majority of the nodes while both were inside, and why the nodes lacked its key;
     empty if that is not known."""
-    if run.backing is None:
-        return ""
-    until_ns = min(side.end_ns for side in (earlier, later))
-    sections, texts = run.sections, []
-    for side in (earlier, later):
-        own = (
-            (sections["client"] == side.client)
-            & (sections["life"] == side.life)
-            & (sections["section"] == side.section)
-        )
-        (place,) = np.flatnonzero(own)
-        if place in run.backing.owners.values:
-            stretch = run.backing.unbacked(int(place), later.start_ns, until_ns)
-            if stretch is not None:
-                why = "; ".join(losses_by_node(stretch.losses))
-                since = at(run, stretch.from_ns)
-                texts.append(f" From {since} on, no majority of the nodes can have held {side.client}'s key: {why}.")
+    texts = []
+    for side, stretch in weak_sides(run, earlier, later):
+        why = "; ".join(losses_by_node(stretch.losses))
+        since = at(run, stretch.from_ns)
+        texts.append(f" From {since} on, no majority of the nodes can have held {side.client}'s key: {why}.")
     return "".join(texts)
+
+
+def weak_sides(run: Recorded, earlier: Side, later: Side) -> Iterator[tuple[Side, WeakStretch]]:
+    """Those of them that certainly had no majority of the nodes while both were inside, and when."""
+    if run.backing is None:
+        return
+    until_ns = min(side.end_ns for side in (earlier, later))
+    places = places_of(run.sections)
+    for side in (earlier, later):
+        place = places[side.client, side.life, side.section]
+        if place in run.backing.owners.values:
+            stretch = run.backing.unbacked(place, later.start_ns, until_ns)
+            if stretch is not None:
+                yield side, stretch
 
 
 def losses(run: Recorded, parts: Sequence[NodePart]) -> str:

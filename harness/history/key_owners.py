@@ -28,6 +28,7 @@ from harness.history.unowned import Unowned
 if TYPE_CHECKING:
     from harness.history.run_tables import RunTables
 
+_NUMBER: Final = re.compile("[0-9]+")
 _IDENTIFIER: Final = re.compile(r"[0-9a-fA-F-]{8,}|[0-9A-Za-z+/=_-]{16,}")
 
 
@@ -187,6 +188,9 @@ def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tupl
         copies |= {key for key in some if key != main and 2 * len(held[key] & held[main]) > len(held[key])}
     if not run.is_exclusive:
         copies = _kept_besides(run, ledger, latest) if freed else set()
+        # Of slots that are numbered some may never have been given back, but not all.
+        used = {_unnumbered(key) for key in freed}
+        copies |= {key for key in names if freed and _unnumbered(_kind(key)) not in used}
     copies |= held.keys() - names.keys()
     names = {key: name for key, name in (names | own_names).items() if key not in copies}
     names |= dict(_alike(ledger, holdings, names, copies))
@@ -222,6 +226,10 @@ def _alike(
 def _kind(key: str) -> str:
     """The name without identifiers: keys that are alike otherwise serve the same purpose."""
     return _IDENTIFIER.sub("*", key)
+
+
+def _unnumbered(key: str) -> str:
+    return _NUMBER.sub("#", key)
 
 
 def _acquired(ledger: Ledger) -> set[str]:

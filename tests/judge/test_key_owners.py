@@ -324,6 +324,15 @@ def test_the_keys_that_tell_who_waits_are_no_places(freed_by: str, of: list[int]
     assert sections(history) == of
 
 
+@pytest.mark.parametrize(("name", "of"), [("k1:exists", [1]), ("k1:slot:3", [0, 1])])
+def test_a_mark_beside_the_slots_of_a_semaphore_is_none_of_them(name: str, of: list[int]) -> None:
+    """c1's acquire leaves a mark that no release ever takes away; slots have numbers, and of those one is enough."""
+    history = own(inside(**SEMAPHORE).section("c2", 60, 90, asked=55), value="1", key=name)
+    own(history, "c2", "v2", at=58, key="k1:slot:2")
+    history.request("c2", "n1", "DEL k1:slot:2", 90.5, 90.6).seen("n1", "deleted", 90.7, since=90.4, key="k1:slot:2")
+    assert sections(history) == of
+
+
 @pytest.mark.parametrize(("config", "of"), [({"workload": "rw-lock"}, [0]), (SEMAPHORE, [])])
 def test_a_readers_field_that_is_counted_up_is_its_own(config: dict[str, Any], of: list[int]) -> None:
     """A semaphore counts its permits in a field."""
