@@ -2,14 +2,15 @@
 took it out.
 
 The node names the command that changed a key, and its arguments, also where a script called it (`cluster.key_causes`).
-So what a key holds is known from when it was set while its node was watched. It is not known any more after a change
-that was not seen, or whose arguments are not on record, or whose command chooses by itself (SPOP). What is added after
-that is known again, till a command takes out an entry by its place.
+So what a key holds is known from when it was set while its node was watched. It is not known any more after a time in
+which the node was out of sight, after a change that was not seen, or whose arguments are not on record, or whose
+command chooses by itself (SPOP). What is added after that is known again, till a command takes out an entry by its
+place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
@@ -62,16 +63,20 @@ def keys_with_entries(rows: pd.DataFrame) -> Collection[str]:
     return set(rows["key"][rows["did"].isin(ADD).to_numpy(bool)])
 
 
-def all_entries(rows: pd.DataFrame, arguments: Sequence[Sequence[str] | None]) -> list[Entry]:
+def all_entries(
+    rows: pd.DataFrame, arguments: Sequence[Sequence[str] | None], blind_ns: Mapping[str, Sequence[int]]
+) -> list[Entry]:
     """Those of these changes, key by key, in the order in which they ended; then the ones that stayed. `arguments`: by
-    change, those of the command that made it."""
+    change, those of the command that made it. `blind_ns`: by node, when it went out of sight, in order."""
     found = list[Entry]()
     told = dict(zip(rows.index.tolist(), arguments, strict=True))
     for (node, key), own in rows.groupby(["node", "key"], observed=True):
-        held = _Contents(str(node), str(key))
-        for row, change in zip(own.index.tolist(), rows_of(own, *_COLUMNS), strict=True):
-            found += held.change(row, told[row], *change)
-        found += held.there
+        held, unseen = _Contents(str(node), str(key)), list(reversed(blind_ns.get(str(node), ())))
+        for row, (what, did, at_ns) in zip(own.index.tolist(), rows_of(own, *_COLUMNS), strict=True):
+            while unseen and unseen[-1] < at_ns:
+                found += held.forget(unseen.pop())
+            found += held.change(row, told[row], what, did, at_ns)
+        found += held.forget(unseen[-1]) if unseen else held.there
     return found
 
 
@@ -97,6 +102,10 @@ class _Contents:
                 if did in ADD and not (did in _MOVE and self.key == words[0]):
                     return self._add(row, at_ns, did, words)
                 return self._take(self._leaving(did, words), row, at_ns, "named" if did in REMOVE else "unnamed")
+        return self.forget(at_ns)
+
+    def forget(self, at_ns: int) -> list[Entry]:
+        """What it held is not known from then on."""
         self.is_whole = False
         return self._take(range(len(self.there)), -1, at_ns, None)
 

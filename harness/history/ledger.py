@@ -92,6 +92,8 @@ class Ledger:
     calls: Calls
     wire: WireRecord
     handed_over: Mapping[int, int] = field(default_factory=dict)
+    blind_ns: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """By node, when it went out of the witness's sight, in order, but for the end of the record."""
 
     @cached_property
     def sent(self) -> NodeRequests:
@@ -105,7 +107,7 @@ class Ledger:
     def entries(self) -> Sequence[Entry]:
         """What lists, sets, sorted sets and hashes held, key by key: what ended, in order, then what stayed."""
         own = self.rows[self.rows["key"].isin(keys_with_entries(self.rows)).to_numpy(bool)]
-        return all_entries(own, self.arguments(own))
+        return all_entries(own, self.arguments(own), self.blind_ns)
 
     def arguments(self, rows: pd.DataFrame) -> list[list[str] | None]:
         """By change, the arguments of the command that made it; None if they are not on record."""
@@ -169,7 +171,9 @@ class Ledger:
         for row, (call, is_in_call) in needed_requests(rows, calls, wire).items():
             own = {name: column[0] for name, column in _of_calls(np.array([call]), calls).items()}
             rows.loc[row, [*own, "is_in_call"]] = [*own.values(), is_in_call]
-        return cls(rows, calls, wire, handed_over(rows, calls, wire))
+        windows = {} if run.watched is None else run.watched.windows
+        blind_ns = {node: [window.to_ns for window in own[:-1]] for node, own in windows.items()}
+        return cls(rows, calls, wire, handed_over(rows, calls, wire), blind_ns)
 
 
 def _told(changes: pd.DataFrame, causes: ChangeRequests, wire: WireRecord, calls: Calls) -> pd.DataFrame:
