@@ -89,8 +89,6 @@ class Causes(NamedTuple):
         if ledger is None:
             return cls({}, {})
         rows = ledger.rows[((ledger.rows["event"] >= 0) & (ledger.rows["cause"] == "request")).to_numpy(bool)]
-        # What belongs to a transaction is answered before it is done.
-        rows = rows[(rows["reply"] != '"QUEUED"').to_numpy(bool)]
         columns = (rows[name].tolist() for name in ("event", "request", "to_node_ns", "from_node_ns"))
         return cls(ledger.doers(keys), {event: tuple(of) for event, *of in zip(*columns, strict=True)})
 

@@ -110,7 +110,7 @@ def _connections(changes: pd.DataFrame, connections: pa.Table) -> Ints:
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """The requests of some connections that reached their nodes. `row`: the place in the table. `place`: among the
-    requests of its connection. Requests of a transaction are carried out, and answered, with its EXEC."""
+    requests of its connection."""
 
     row: Ints
     connection: Ints
@@ -129,7 +129,14 @@ class _Asked:
         own = requests.take(pa.array(row))
         of, first = np.unique(connection[row], return_index=True)
         place = np.arange(len(row)) - np.repeat(first, np.diff(np.append(first, len(row)))) if len(of) else row
-        return cls(row, connection[row], place, _digests(own), to_node[row], _answered(own))
+        return cls(
+            row,
+            connection[row],
+            place,
+            _digests(own),
+            to_node[row],
+            own["from_node_ns"].fill_null(FOREVER_NS).to_numpy(),
+        )
 
     def is_under_way(self, row: Any, since_ns: Any, at_ns: Any) -> Any:
         return (self.to_node_ns[row] <= at_ns) & (self.from_node_ns[row] >= since_ns)
@@ -210,15 +217,3 @@ def _digests(requests: pa.Table) -> Ints:
         [zlib.crc32(text.encode("utf-8", "surrogatepass")) for text in words.dictionary.to_pylist()], np.int64
     )
     return each[words.indices.to_numpy(zero_copy_only=False)] if len(words) else np.zeros(0, np.int64)
-
-
-def _answered(requests: pa.Table) -> Ints:
-    """When the node had answered each of them, or the EXEC of its transaction."""
-    answered: Ints = requests["from_node_ns"].fill_null(FOREVER_NS).to_numpy().copy()
-    in_transaction = np.flatnonzero(requests["transaction"].is_valid().to_numpy(zero_copy_only=False))
-    if len(in_transaction):
-        some = requests.select(["connection", "transaction"]).take(pa.array(in_transaction)).to_pandas()
-        some["answered"] = answered[in_transaction]
-        last = some.groupby(["connection", "transaction"])["answered"].transform("last")
-        answered[in_transaction] = last.to_numpy(np.int64)
-    return answered

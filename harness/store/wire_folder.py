@@ -25,6 +25,7 @@ from fencepost.memory import spare_memory
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
 from harness.history.run_tables import ForeignBytes, LinkTraffic, WireGaps
+from harness.history.transactions import with_results
 from harness.store.run_folder import RunFolder
 from harness.store.wire import (
     CONNECTIONS,
@@ -136,7 +137,7 @@ def wire_record(folder: RunFolder, config: RunConfig) -> WireRecord | None:
         return None
     strange = pc.filter(wire.connections["node"], pc.greater(wire.connections["not_understood_bytes"], 0))
     recorded = frozenset() if wire.is_cut_short else frozenset(config.node_names) - set(strange.to_pylist())
-    return WireRecord(wire.requests, wire.connections, recorded)
+    return WireRecord(with_results(wire.requests), wire.connections, recorded)
 
 
 def _read_table(path: Path, schema: pa.Schema, *only: str) -> pa.Table:

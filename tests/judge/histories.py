@@ -19,6 +19,7 @@ from harness.history.recorded import Recorded
 from harness.history.run_tables import LinkTraffic
 from harness.history.sections import derive_sections
 from harness.history.tasks import hitting_tasks
+from harness.history.transactions import with_results
 from harness.store.columns import ops_frame, writes_frame
 from harness.store.wire import CONNECTIONS_SCHEMA, REQUESTS_SCHEMA
 
@@ -299,8 +300,9 @@ class History:
             for number, names in connections.items()
         ]
         texts = {SCRIPTS: msgspec.json.encode(self.scripts)}
+        told = pa.Table.from_pylist(requests, REQUESTS_SCHEMA).sort_by("from_client_ns")
         return WireRecord(
-            pa.Table.from_pylist(requests, REQUESTS_SCHEMA).sort_by("from_client_ns").replace_schema_metadata(texts),
+            with_results(told).replace_schema_metadata(texts),
             pa.Table.from_pylist(rows, CONNECTIONS_SCHEMA),
             frozenset(self.config.node_names) - self.not_recorded,
         )
