@@ -3,7 +3,8 @@
 A semaphore keeps the places of its clients as entries: in a list, a set, a sorted set or a hash. If all of them share
 one time to live, that of the key, each request that prolongs it prolongs the place of a client that is gone, too. Such
 a place is over two leases after the last request of its own call or section changed the key, when the call is over and
-the client is neither inside nor within its lease. It kept an attempt out if all of this was so, from the attempt's call to its end:
+the client is neither inside nor within its lease. It kept an attempt out if all of this was so, from the attempt's call
+to its end:
 
 - the attempt was refused, and on so many nodes that no majority was left `permits` entries were there;
 - on every node fewer than `permits` of the entries that were there at any time of it were not over. What waits in a
