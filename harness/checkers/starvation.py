@@ -31,6 +31,7 @@ from fencepost.text import listed, milliseconds, plural, printable
 from harness.explain.causes import KEEP_CLIENTS_OUT, Cause
 from harness.explain.given_to_ended import given_to_ended
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.refused_by_own import refused_by_own
 from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged, reach
@@ -269,14 +270,19 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     clients = [printable(str(client)) for client in example["clients"]]
     since_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
     until_ns = since_ns + round(float(example["for_ms"]) * 1e6)
-    given = None
+    why, cause = in_words(obstacle), _CAUSES.get(obstacle.kind, "unknown")
+    if stuck:
+        cause = "stuck keys"
     if obstacle.kind == "stuck keys":
-        given = given_to_ended(run, str(example["key"]), example["nodes"], since_ns, until_ns)
+        if given := given_to_ended(run, str(example["key"]), example["nodes"], since_ns, until_ns):
+            why, cause = given, "given to ended call"
+    elif obstacle.kind == "split votes" and (own := refused_by_own(run, clients, since_ns, until_ns)):
+        why, cause = f"{why}; {own}", "not undone"
     return Told(
         f"For {lasting(float(example['for_ms']) * 1e6)} from +{float(example['at_ms']):,.1f} ms on, no client was "
         f"inside {printable(str(example['key']))} and none acquired it, although {listed(clients)} tried and could "
-        f"reach a majority of the nodes: {given or in_words(obstacle)}.",
-        cause="given to ended call" if given else "stuck keys" if stuck else _CAUSES.get(obstacle.kind, "unknown"),
+        f"reach a majority of the nodes: {why}.",
+        cause=cause,
     )
 
 
