@@ -124,7 +124,9 @@ def _comes_of(finding: Finding, before: Finding, causes: Mapping[int, Cause | No
     kind = kinds().get(finding.kind)
     # What nodes may have lost themselves is not what the lock did.
     is_nodes = finding.blame == "undecided" and finding.promise == "lease"
-    return before.blame == "lock" and kind is not None and causes[id(before)] in kind.comes_of and not is_nodes
+    is_another = before.kind != finding.kind  # of the same kind, one is no more than another case
+    comes_of = kind is not None and causes[id(before)] in kind.comes_of
+    return before.blame == "lock" and comes_of and is_another and not is_nodes
 
 
 def _cause(finding: Finding, explained: Sequence[Explained]) -> Cause | None:

@@ -16,6 +16,7 @@ import numpy as np
 from fencepost.history import process_of
 from fencepost.text import printable
 from harness.explain.examples import Side
+from harness.explain.requests import client_of, how_sent
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.explain.words import at
 from harness.history.ledger import Change, Ledger
@@ -79,6 +80,28 @@ def took_nothing(run: Recorded, wire: WireRequests | None, sides: Sequence[Side]
             f"{side.client} was let in by {last.label}, to which {last.node} answered {last.reply_label}: it changed "
             f"nothing that {last.node} holds."
         )
+    return None
+
+
+def set_over(run: Recorded, earlier: Side, later: Side) -> str | None:
+    """`c1 set another value over the key that c1 had set at +1.0 ms: it sent SET to n1 at +2.0 ms; the node answered
+    "OK". Which of its tasks did so is not on record.` For two clients, or tasks, of which the second was let in so."""
+    ledger = run.ledger
+    if ledger is None:
+        return None
+    rows, (first, second) = ledger.rows, map(process_of, (earlier.client, later.client))
+    over = (rows["what"] == "overwritten") & (rows["client"] == second) & (rows["of"] >= 0)
+    over &= rows["from_client_ns"].between(later.asked_from_ns, later.start_ns)
+    for row in reversed(np.flatnonzero(over.to_numpy(bool)).tolist()):
+        change = ledger.change(row)
+        before = ledger.change(int(change["of"]))
+        is_its = before["client"] == first and before["from_client_ns"] >= earlier.asked_from_ns
+        if is_its and later.key in ledger.calls.meant_by([str(change["key"])])[str(change["key"])]:
+            which = "" if change["task"] else " Which of its tasks did so is not on record."
+            return (
+                f"{client_of(change)} set another value over the key that {client_of(before)} had set at "
+                f"{at(run, before['at_ns'])}: {how_sent(run, change)}.{which}"
+            )
     return None
 
 

@@ -13,9 +13,9 @@ from harness.explain.examples import Case, Side
 from harness.explain.expired_waiting import expired_waiting
 from harness.explain.kinds import Told
 from harness.explain.let_in import by_different_keys, late_release
-from harness.explain.looked_first import looked_first, took_nothing
+from harness.explain.looked_first import looked_first, set_over, took_nothing
 from harness.explain.nodes import NodePart, parts
-from harness.explain.overlap import by_client, by_lock, too_few, undecided, weak_sides
+from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, too_few, undecided, weak_sides
 from harness.explain.renewals import renewals_ended
 from harness.explain.server_changes import by_failover, by_session
 from harness.explain.taken_entry import entry_taken
@@ -41,12 +41,15 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
         gone := list(filter(None, map(partial(expired_waiting, run), case.sides)))
     ):
         return Told(f"{text} {' '.join(gone)}", parts=found, cause="expired waiting")
+    known = text.removesuffix(NOT_RECORDED).rstrip()
     if cause in ("overwritten", "unknown"):
         for inside, entered in ((earlier, later), (later, earlier)):
             if looked := looked_first(run, evidence.wire, [inside], entered):
-                return Told(f"{text} {looked}", parts=found, cause="looked first")
+                return Told(f"{known} {looked}", parts=found, cause="looked first")
+    if cause == "unknown" and (over := set_over(run, earlier, later)):
+        return Told(f"{known} {over}", parts=found, cause="overwritten")
     if cause == "unknown" and (nothing := took_nothing(run, evidence.wire, (later, earlier))):
-        return Told(f"{text} {nothing}", parts=found, cause="took nothing")
+        return Told(f"{known} {nothing}", parts=found, cause="took nothing")
     if cause == "unknown" and evidence.wire is not None and by_different_keys(run, evidence.wire, earlier, later):
         return Told(text, parts=found, cause="different keys")
     if cause == "unknown" and run.backing is not None:

@@ -1,0 +1,63 @@
+"""How a second client was let in, if what it sent did not keep the lock to one: told of two clients that overlapped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.explain.kinds import Told
+from tests.explain.stories import Story
+from tests.golden import Golden
+
+
+def tasks(*, over: float = 29, by: str = "c1", key: str = "k1") -> Told:
+    """Two tasks of c1 ask at once, so which of them sent a request is not known. At 9 their process sets the key, and
+    `over` it another value."""
+    story = Story(nodes=1, clients=2, tasks=2).watched("n1")
+    story.section("c1@1", 40, 70, asked=8).section("c1@2", 42, 60, asked=8)
+    sent = ((9, "c1", "SET k1 first", "set", "first"), (over, by, f"SET {key} second", "set", "second"))
+    for at, client, words, event, value in sent:
+        story.request(client, "n1", words, at, at + 0.5, told=at + 0.8, did=False)
+        story.seen("n1", event, at + 0.4, value, since=at, key=words.split()[1], ttl=400)
+        story.by(story.key_events[-1], len(story.requests) - 1)
+    return story.told("overlap")
+
+
+def test_a_process_set_its_own_key_over_that_of_another_of_its_tasks(golden: Golden) -> None:
+    told = tasks()
+    assert told.cause == "overwritten"
+    golden(told.sentence)
+
+
+@pytest.mark.parametrize(
+    "how", [{"over": 44}, {"by": "c2"}, {"key": "k2"}], ids=["later", "another client", "another key"]
+)
+def test_what_came_later_or_is_anothers_let_no_task_in(how: dict[str, Any]) -> None:
+    assert tasks(**how).cause != "overwritten"
+
+
+def two(*, asked: str, reply: str = "0", words: str = "SET k1 second") -> Told:
+    """c2 asks whether the key is there; c1 sets it; then c2 does."""
+    story = Story(nodes=1, clients=2).watched("n1").section("c1", 12, 70, asked=8).section("c2", 14, 60, asked=7)
+    story.request("c2", "n1", asked, 8.5, 9, told=9.2, reply=reply, did=False)
+    for at, client, said in ((10, "c1", "SET k1 first"), (11, "c2", words)):
+        story.request(client, "n1", said, at, at + 0.5, told=at + 0.8, did=False)
+        story.seen("n1", "set", at + 0.4, said.split()[2], since=at, ttl=400)
+        story.by(story.key_events[-1], len(story.requests) - 1)
+    return story.told("overlap")
+
+
+def test_a_client_looked_and_set_the_key_when_another_one_had_it(golden: Golden) -> None:
+    told = two(asked="EXISTS k1")
+    assert told.cause == "looked first"
+    golden(told.sentence)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"asked": "EXISTS k2"}, {"asked": "EXISTS k1", "reply": "1"}, {"asked": "EXISTS k1", "words": "SET k1 second NX"}],
+    ids=["another key", "it was there", "only if it is free"],
+)
+def test_it_did_not_look_first(how: dict[str, Any]) -> None:
+    assert two(**how).cause == "overwritten"
