@@ -803,3 +803,79 @@ def test_a_message_that_a_fault_delays_or_a_client_that_is_slow_is_not_the_locks
     history = told()
     history.kept_waiting["c2"] = [(ms(4_100), ms(4_300))]
     assert longest(history) is None
+
+
+def overtaken(
+    *,
+    times: int = 3,
+    gone: float = 400,
+    invoked: float = 20,
+    sleeps: float = 1_310,
+    ends: Literal["expired", "deleted"] = "expired",
+    listens: Literal["each time", "before it asks", "once"] = "each time",
+    since: float = 30,
+    leaves: bool = False,
+) -> History:
+    """Every 3,000 ms c3 sets the key, which is `gone` so much later. c2 looks, is refused, listens, and `sleeps` until
+    then. c1 asks for the key 20 ms after it was gone, is let in 5 ms later, and stays for a second."""
+    history = freed()
+    if listens == "once":
+        history.request("c2", "n1", "SUBSCRIBE k1:free", since, since + 1, did=False, connection=777)
+    for number in range(1, times + 1):
+        at = 3_000.0 * number
+        history.request("c3", "n1", "SET k1 c NX PX 400", at, at + 0.5).seen("n1", "set", at, "c", ttl=400)
+        history.op("c2", "acquire", "fail", number, at + 1, at + sleeps)
+        if listens == "before it asks":
+            history.request("c2", "n1", "SUBSCRIBE k1:free", at + 2, at + 3, did=False, connection=777)
+        history.request("c2", "n1", "SET k1 b NX PX 400", at + 4, at + 5, reply="null", did=False)
+        if listens == "each time":
+            history.request("c2", "n1", "SUBSCRIBE k1:free", at + 6, at + 7, did=False, connection=777)
+        if leaves:
+            history.request("c2", "n1", "UNSUBSCRIBE k1:free", at + 8, at + 9, did=False, connection=777)
+        at += gone
+        if ends == "deleted":
+            history.request("c3", "n1", "DEL k1", at - 1, at - 0.5)
+        history.seen("n1", ends, at, since=at - 1)
+        history.section("c1", at + 25, at + 1_025, number=number + 1, asked=at + invoked, deadline=at + 1_100)
+        history.request("c1", "n1", "SET k1 a NX PX 9000", at + 22, at + 23).seen("n1", "set", at + 22.5, "a")
+        history.request("c1", "n1", "DEL k1", at + 1_025.5, at + 1_026).seen("n1", "deleted", at + 1_026)
+    return history
+
+
+def test_a_client_that_subscribes_and_sleeps_on_while_a_newcomer_gets_in_did_not_look_again() -> None:
+    history = overtaken()
+    finding = only(history)
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
+        "waits-for-free-lock",
+        "lock",
+        "liveness",
+        3,
+    )
+    assert finding.examples[0].items() >= {"client": "c2", "at_ms": 3_400, "for_ms": 25, "freed": "expired"}.items()
+    (told,) = explain(history.recorded(), Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == "not notified"
+
+
+@pytest.mark.parametrize(
+    "how", [{"times": 2}, {"invoked": 0}, {"invoked": -1}, {"ends": "deleted"}, {"leaves": True}], ids=str
+)
+def test_a_client_that_sleeps_on_is_in_order_if(how: Any) -> None:
+    """It happened twice; the other client had asked before the key expired; a request deleted the key, so that there
+    was a message to lose; the client was not subscribed any more."""
+    assert longest(overtaken(**how)) is None
+
+
+@pytest.mark.parametrize(("sleeps", "found"), [(1_326, 25), (1_324, None)])
+def test_a_client_that_wakes_up_before_the_newcomer_is_in_may_have_looked_too_late(
+    sleeps: float, found: float | None
+) -> None:
+    assert longest(overtaken(gone=1_300, sleeps=sleeps)) == (found and pytest.approx(found))
+
+
+@pytest.mark.parametrize("listens", ["before it asks", "once"])
+def test_a_subscription_counts_while_it_is_open_whatever_the_client_sent_last(listens: Any) -> None:
+    assert longest(overtaken(listens=listens)) == pytest.approx(25)
+    assert longest(overtaken(listens="once", since=5_000)) is None, "it subscribed after the first of three times"
+    closed = overtaken(listens="once")
+    closed.closed[777] = (2_000,)
+    assert longest(closed) is None
