@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import Any
 
 import pytest
 
 from cluster.requests import LONGEST_REPLY
-from harness.checkers.starvation import Figures, check
+from fencepost.history import process_of, task_names
+from harness.checkers.starvation import LEAST_ROUNDS, Figures, check
 from harness.history.stall_causes import Obstacle, in_words
 from harness.verdict import Finding
 from tests.golden import Golden
@@ -282,6 +284,70 @@ def test_a_script_that_is_loaded_again_is_not_said_to_be_never(golden: Golden) -
     golden(only(history.request("c1", "n2", "SCRIPT LOAD 899b", 4000, 4001, did=False)).text)
     other = without_script(tried(200, 4200), "n1", "n2").request("c1", "n2", "SCRIPT LOAD 777a", 4000, 4001, did=False)
     assert "never" in only(other.request("c1", "n3", "SCRIPT LOAD 899b", 4000, 4001, did=False)).text
+
+
+def split(
+    rounds: int, *, limit_ms: float = 10_000, clients: tuple[str, ...] = ("c2",), nodes: int = 2, **config: Any
+) -> History:
+    """Attempts set the key on so many of three nodes, and the clients are answered in so many rounds. The lock allows
+    an acquire so long: a gap of 3,800 ms is short for it."""
+    history = tried(200, 4000, client=clients[0], **config).watch("n1", "n2", "n3")
+    history.acquire_limit_ms = limit_ms
+    for client in clients[1:]:
+        more(history, 200, 4000, client, section=2)
+    for at in range(300, 3900, 400):
+        for node in ("n1", "n2", "n3")[:nodes]:
+            history.seen(node, "set", at, f"{node}{at}").seen(node, "deleted", at + 50)
+    for number in range(rounds):
+        at = 310 + 200 * number
+        for client, node in product(clients, ("n1", "n2", "n3")):
+            history.request(process_of(client), node, "SET k1 b NX PX 1000", at, at + 1, reply="null", did=False)
+    for node in ("n1", "n2", "n3"):
+        history.seen(node, "blind", 9000)
+    return history
+
+
+def test_split_votes_need_no_more_rounds_than_are_on_record() -> None:
+    finding = only(split(LEAST_ROUNDS))
+    assert (finding.blame, finding.breaks, finding.examples[0]["obstacle"]) == ("lock", "liveness", "split votes")
+    assert gaps(split(LEAST_ROUNDS)) == [3800]
+    assert gaps(split(LEAST_ROUNDS - 1)) == []
+    assert gaps(split(LEAST_ROUNDS - 1, limit_ms=1_000)) == [3800], "the limit does not matter"
+
+
+def test_one_answer_less_than_in_these_rounds_is_too_few() -> None:
+    history = split(LEAST_ROUNDS)
+    history.requests[-1]["reply"] = json.dumps({"error": "LOADING the data"})
+    assert gaps(history) == []
+    history.requests[-1] |= {"reply": None, "from_node_ns": None, "to_client_ns": None}
+    assert gaps(history) == []
+
+
+def test_each_client_that_tried_must_have_had_these_rounds() -> None:
+    assert gaps(split(LEAST_ROUNDS, clients=("c2", "c1"))) == [3800]
+    history = split(LEAST_ROUNDS, clients=("c2", "c1"))
+    del history.requests[-1]
+    assert gaps(history) == []
+
+
+def test_these_rounds_explain_nothing_but_split_votes() -> None:
+    assert gaps(split(LEAST_ROUNDS, nodes=0)) == []
+    history = split(LEAST_ROUNDS, nodes=1)
+    assert gaps(history) == []
+    history.acquire_limit_ms = 1_000
+    assert only(history).examples[0]["obstacle"] != "split votes"
+
+
+def test_without_a_record_of_all_links_the_limit_counts() -> None:
+    history = split(LEAST_ROUNDS)
+    history.not_recorded.add("n3")
+    assert gaps(history) == []
+
+
+def test_the_tasks_of_a_process_have_as_many_rounds_each() -> None:
+    first, _ = task_names("c2", 2)
+    assert gaps(split(2 * LEAST_ROUNDS, clients=(first,), tasks=2)) == [3800]
+    assert gaps(split(2 * LEAST_ROUNDS - 1, clients=(first,), tasks=2)) == []
 
 
 @pytest.mark.parametrize(
