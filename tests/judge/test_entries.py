@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.history.entries import Entry
-from tests.judge.histories import History
+from tests.judge.histories import History, ms
 
 
 def entries(*commands: str) -> list[Entry]:
@@ -15,6 +15,8 @@ def entries(*commands: str) -> list[Entry]:
         at = 10 * (place + 1)
         if words == "expired":
             history.seen("n1", "expired", at, since=at - 1)
+        elif words == "out of sight":
+            history.seen("n1", "blind", at - 5).seen("n1", "seen", at - 1).watch("n1", at=at)
         elif words == "DEL":
             history.seen("n1", "deleted", at, since=at - 1).request("c1", "n1", "DEL k1", at - 1, at, reply="1")
         else:
@@ -81,6 +83,26 @@ def test_what_is_not_known_any_more(command: str) -> None:
     assert there(*LIST, command, "RPUSH k1 d", "LREM k1 0 d") == []
     assert there(*LIST, command, "RPUSH k1 d", "RPUSH k1 e", "LPOP k1") == []
     assert there(*LIST, command, "RPUSH k1 d", "expired", "RPUSH k1 e f", "LPOP k1") == ["f"]
+
+
+def test_what_a_node_held_is_not_known_after_it_was_out_of_sight() -> None:
+    assert there(*LIST, "out of sight") == []
+    assert there(*LIST, "out of sight", "RPUSH k1 d") == ["d"]
+    assert there(*LIST, "out of sight", "RPUSH k1 d", "LPOP k1") == []
+    assert there("out of sight", *LIST) == ["z", "a", "b", "c"]
+    assert there(*LIST, "out of sight", "RPUSH k1 d", "out of sight", "RPUSH k1 e") == ["e"]
+    ended = [(entry.member, entry.ended, entry.how, entry.until_ns) for entry in entries("SADD k1 a", "out of sight")]
+    assert ended == [("a", -1, None, ms(15))], "it is known to be there until then"
+
+
+def test_a_node_that_was_out_of_sight_says_nothing_of_another() -> None:
+    history = History(nodes=2).watch("n1", "n2")
+    for node in ("n1", "n2"):
+        history.seen(node, "changed", 10, since=9).request("c1", node, "SADD k1 a", 9, 10)
+    history.seen("n2", "blind", 20).seen("n2", "seen", 29).watch("n2", at=30)
+    ledger = history.recorded().ledger
+    assert ledger is not None
+    assert [entry.node for entry in ledger.entries if entry.until_ns > 10**18] == ["n1"]
 
 
 def test_an_entry_ends_by_the_change_that_took_it_out() -> None:
