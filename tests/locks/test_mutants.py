@@ -43,6 +43,7 @@ OVERRIDDEN = {
     "takes for good": "TAKE",
     "a late reply counts": "WIRE",
     "a majority lets in": "quorum",
+    "counts what is over": "acquire_request",
     "trusts its memory": "acquire",
     "any node extends": "extend_quorum",
     "extends whatever they reply": "extend_quorum",

@@ -30,6 +30,7 @@ from workloads.mutants.connecting import (
 )
 from workloads.mutants.counting import (
     AMajorityLetsIn,
+    CountsWhatIsOver,
     HalfIsEnough,
     LateReplyCounts,
     MajorityOfThoseThatReply,
@@ -133,6 +134,7 @@ __all__ = [
     "ComparesThenFrees",
     "Conditions",
     "CountsFromTheAnswers",
+    "CountsWhatIsOver",
     "DeniesWhatItHolds",
     "DrawsFromAHundred",
     "EntersOnlyOnce",

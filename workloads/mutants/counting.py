@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from workloads.connection import SILENT, Connection, Reply
+from workloads.connection import SILENT, Connection, Reply, pack
 from workloads.count_lock import CountLock
 from workloads.locks.redlock import Redlock
-from workloads.locks.semaphore_counted import CountedSemaphore
+from workloads.locks.semaphore_counted import ADMIT_SCRIPT, CountedSemaphore
 from workloads.mutants.declared import mutant
 
 
@@ -118,6 +118,24 @@ class AMajorityLetsIn(CountedSemaphore):
 
     def quorum(self) -> int:
         return len(self._pool) // 2 + 1
+
+
+@mutant(
+    "counts what is over",
+    "a member whose time is over takes no permit",
+    conditions="permits, one node",
+    finding="place-outlasts-lease",
+    cause="place kept",
+    source="ixti/sidekiq-throttled#35",
+)
+class CountsWhatIsOver(CountedSemaphore):
+    """All members share the time to live of the set, which each client that gets in prolongs. So a client that dies
+    keeps its place for as long as the others are at work."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        purge = next(line for line in ADMIT_SCRIPT.splitlines(keepends=True) if b"zremrangebyscore" in line)
+        script = ADMIT_SCRIPT.replace(purge, b"")
+        return pack("EVAL", script, 1, f"{key}#members", value, ttl_ms, self._settings.permits)
 
 
 @mutant(

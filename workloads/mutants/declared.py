@@ -184,6 +184,14 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
             "semaphore-counted",
         ),
         Conditions(
+            "permits, one node",
+            "the same, all for one key on one node, so that the others keep alive what a client leaves there",
+            {"workload": "semaphore", "permits": "2", "keys": "1", "nodes": "1", "habits": "none"},
+            {"clients": "5", "hold": "uniform:20ms-120ms"},
+            {kind: spec for kind, spec in _NEMESES.items() if kind != "hunt"},
+            "semaphore-counted",
+        ),
+        Conditions(
             "nested",
             "three clients that acquire again what they hold, also when their lease is over",
             {"reenter": "1"},
