@@ -6,7 +6,8 @@ a place is over two leases after the last request of its own call or section cha
 the client is neither inside nor within its lease. It kept an attempt out if all of this was so, from the attempt's call
 to its end:
 
-- the attempt was refused, and on so many nodes that no majority was left `permits` entries were there;
+- the attempt was refused, and on so many nodes that no majority was left `permits` entries were there. Each of these
+  nodes was in sight, its clock was right, and it answered a request of the attempt, not with an error;
 - on every node fewer than `permits` of the entries that were there at any time of it were not over. What waits in a
   queue counts, too.
 
@@ -15,18 +16,22 @@ to its end:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
+from fencepost.history import process_of
 from fencepost.quorum import quorum
 from fencepost.text import milliseconds, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.entries import Entry
+from harness.history.error_replies import ERROR_REPLY
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import places_of, rows_of
 from harness.history.ledger import Change, Ledger
@@ -93,7 +98,7 @@ def _kept_out(run: Recorded, ledger: Ledger, key: str) -> Iterator[_Attempt]:
         by_node[place.node].append(place)
     if not any(place.over_ns < place.until_ns for own in by_node.values() for place in own):
         return
-    nodes, permits, tries = run.nodes_of(key), run.config.permits, run.ops
+    nodes, permits, tries, answers = run.nodes_of(key), run.config.permits, run.ops, _answers(ledger)
     refused = tries[((tries["f"] == "acquire") & (tries["outcome"] == "fail") & (tries["key"] == key)).to_numpy(bool)]
     for client, from_ns, to_ns in rows_of(refused, "client", "invoke_ns", "complete_ns"):
         full, by = 0, list[_Place]()
@@ -103,11 +108,40 @@ def _kept_out(run: Recorded, ledger: Ledger, key: str) -> Iterator[_Attempt]:
             over = [one for one in whole if one.over_ns <= from_ns]
             if len(there) - len(over) >= permits:
                 break
-            if len(whole) >= permits:
+            is_full = len(whole) >= permits and _is_known(run, node, from_ns, to_ns)
+            if is_full and _is_answered(answers, str(client), node, from_ns, to_ns):
                 full, by = full + 1, by + over
         else:
             if full > len(nodes) - quorum(len(nodes)):
                 yield _Attempt(str(client), from_ns, to_ns, by)
+
+
+_Answers = Mapping[tuple[str, str], Sequence[tuple[int, int]]]
+"""By process and node, when requests were sent, in order, and when their answers came that were no errors."""
+
+
+def _answers(ledger: Ledger) -> _Answers:
+    rows, found = ledger.wire.requests, defaultdict[tuple[str, str], list[tuple[int, int]]](list)
+    is_one = pc.and_(pc.equal(rows["by"], "client"), pc.invert(pc.starts_with(rows["reply"], ERROR_REPLY)))
+    names = ("client", "node", "from_client_ns", "to_client_ns")
+    columns = (rows.filter(pc.fill_null(is_one, fill_value=False))[name].to_pylist() for name in names)
+    for client, node, sent_ns, told_ns in zip(*columns, strict=True):
+        if sent_ns is not None and told_ns is not None:
+            found[client, node].append((sent_ns, told_ns))
+    return {of: sorted(own) for of, own in found.items()}
+
+
+def _is_answered(answers: _Answers, client: str, node: str, from_ns: int, to_ns: int) -> bool:
+    """Whether the node answered a request of the client that was sent and answered in this time."""
+    own = answers.get((process_of(client), node), ())
+    some = own[bisect_left(own, (from_ns, 0)) : bisect_left(own, (to_ns, 0))]
+    return any(told_ns <= to_ns for _, told_ns in some)
+
+
+def _is_known(run: Recorded, node: str, from_ns: int, to_ns: int) -> bool:
+    """Whether the node was in sight all this time, and its clock did not keep places for longer."""
+    is_seen = run.watched is not None and run.watched.saw(node, from_ns, to_ns)
+    return is_seen and not run.wrong_clocks.touch(node, from_ns, to_ns)
 
 
 def _places(run: Recorded, ledger: Ledger, key: str) -> Iterator[_Place]:
