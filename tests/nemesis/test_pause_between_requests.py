@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
+from dataclasses import replace
 from itertools import count
 from random import Random
 
@@ -27,11 +29,29 @@ OF_C2 = (("c2", "n1"), ("c2", "n2"), ("c2", "n3"))
 BETWEEN = Pause(acquiring=True, clients=CLIENTS, most=1, after=0)
 
 
+class Clock:
+    """Time that passes only while something waits, and a little with each look at it."""
+
+    def __init__(self) -> None:
+        self._now_s = 100.0
+
+    def now(self) -> float:
+        self._now_s += 1e-6
+        return self._now_s
+
+    def sleep(self, seconds: float) -> None:
+        self._now_s += seconds
+
+
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeWorld:
     """c1 is about to leave its section, the others acquire; a late reply reaches c2."""
     monkeypatch.setattr(pause, "CATCH_WITHIN_S", 0.4)
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", clock.now)
+    monkeypatch.setattr(time, "sleep", clock.sleep)
     world = FakeWorld(topology(clients=3, nodes=3))
+    world.world = replace(world.world, sleep=clock.sleep)
     looks = count()
     world.clients["c1"].inside = lambda: next(looks) < 5
     for name in ("c2", "c3"):
