@@ -24,10 +24,14 @@ set the key and undo it take it for that time.
 A client that had subscribed to a channel is not bound to whole seconds. If it then said and heard nothing for the
 lease, or a second if that is longer, and `SLACK_MS` more, the last lease that it saw had run out, and it did not look
 again. If the lock was free and all the rest was so for `SLACK_MS` of that time, it has waited in vain, and the lock is
-to blame if this happened `LEAST_OVERSLEPT` times: no timer wakes its clients. The same holds of a client that was
-blocked on a list if the key had expired, which pushes nothing, and if its own time limit would wake it more than a
-second after that, and after the time that whole seconds allow. Such a client need not have been silent for a second,
-if one of them was. All others that waited must have been blocked so, too: one that looks again may wake them.
+to blame if this happened `LEAST_OVERSLEPT` times: no timer wakes its clients. So it is, for however short a time the
+lock was free, if it slept so while the key expired, and an acquire was granted first that had begun after that: there
+was no message to lose, and a client that looked got in.
+
+The same holds of a client that was blocked on a list if the key had expired, which pushes nothing, and if its own time
+limit would wake it more than a second after that, and after the time that whole seconds allow. Such a client need not
+have been silent for a second, if one of them was. All others that waited must have been blocked so, too: one that looks
+again may wake them.
 
 A client that was told of a release (a message that names the key reached it when the key was deleted) looks at once. If
 it said and heard nothing for half a lease, or half a second if that is longer, while all the rest was so, it slept on.
@@ -259,7 +263,7 @@ def _overtaken(
     run: Recorded, ledger: Ledger, wait: Wait, names: set[str], asleep: Sequence[tuple[int, int]]
 ) -> Iterator[_Vain]:
     """The times from an expiry of the key, beside which the client slept on, to the grant of an acquire that began
-    later: there was no message to lose, and whoever looked got in."""
+    later."""
     granted = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] == "ok")).to_numpy(bool)]
     granted = granted[(granted["key"] == wait.key).to_numpy(bool)].sort_values("complete_ns", kind="stable")
     for began, done in asleep:
