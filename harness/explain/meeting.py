@@ -49,7 +49,7 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if cause == "unknown" and (over := set_over(run, earlier, later)):
         return Told(f"{known} {over}", parts=found, cause="overwritten")
     if cause == "unknown" and (nothing := took_nothing(run, evidence.wire, (later, earlier))):
-        return Told(f"{known} {nothing}", parts=found, cause="took nothing")
+        return Told(f"{known} {nothing}", parts=found, cause="took nothing" if len(run.nodes) == 1 else "too few nodes")
     if cause == "unknown" and evidence.wire is not None and by_different_keys(run, evidence.wire, earlier, later):
         return Told(text, parts=found, cause="different keys")
     if cause == "unknown" and run.backing is not None:
