@@ -152,9 +152,7 @@ def _vain(run: Recorded, ledger: Ledger) -> list[_Vain]:
     vain, overslept, ignored = list[_Vain](), list[_Vain](), list[_Vain]()
     for wait in every:
         client, lasted_ns = links.of(wait.client), wait.until_ns - wait.since_ns
-        least_ns = asleep_ns if lasted_ns >= asleep_ns else lasted_ns + 1
-        silent = silences(run, wait, client, wait.since_ns, wait.until_ns, least_ns)
-        asleep = [one for one in silent if subscriptions.last(wait.client, *one)]
+        asleep = _asleep(run, wait, client, subscriptions)
         blocked = list(_blocked(run, wait, client, lease_ns, patience))
         told: list[_Sleep] = [(*slept, None) for slept in releases.heard(run, wait, client)]
         told = told or list(_unwoken(run, wait, client, pushes))
@@ -179,6 +177,15 @@ def _vain(run: Recorded, ledger: Ledger) -> list[_Vain]:
 
 _Sleep = tuple[int, int, int | None]
 """From when, until when; and the row of a push that woke no client."""
+
+
+def _asleep(run: Recorded, wait: Wait, client: Activity, subscriptions: Subscriptions) -> list[tuple[int, int]]:
+    """When the client was subscribed to something, and silent for so long that it does not look again by itself."""
+    least_ns = _asleep_ns(run)
+    if wait.until_ns - wait.since_ns < least_ns:
+        return []
+    silent = silences(run, wait, client, wait.since_ns, wait.until_ns, least_ns)
+    return [one for one in silent if subscriptions.last(wait.client, *one)]
 
 
 def _blocked(run: Recorded, wait: Wait, client: Activity, lease_ns: int, patience: int) -> Iterator[tuple[int, int]]:

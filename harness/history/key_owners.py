@@ -165,8 +165,7 @@ class _Used:
 
 def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
     """The holdings of the lock's keys, with the lock's own name of the key as `lock_key`; and copies: other keys that
-    acquires set. Releases do not delete them, or the key with its own name, or else that of the most sections, was set
-    for most of their sections on that node, too. The places of a semaphore have names of their own."""
+    acquires set."""
     keys = run.sections["key"].astype(str).tolist()
     held: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
     for node, key, section in rows_of(holdings, "node", "key", "section"):
@@ -177,25 +176,44 @@ def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tupl
     names = {key: Counter(keys[section] for section in of).most_common(1)[0][0] for key, of in latest.items()}
     if acquired := _acquired(ledger):
         own_names, names = ({key: of for key, of in some.items() if key in acquired} for some in (own_names, names))
-    under = {of for key in own_names for of in held.get(key, ())}
-    copies = {key for key, own in held.items() if key not in own_names and 2 * len(own & under) > len(own)}
     freed = {_kind(key) for key in _freed(ledger)}
-    freed_names = {name for key, name in names.items() if _kind(key) in freed and key not in copies} | own_names.keys()
-    kept = {key for key in names.keys() - own_names.keys() if _kind(key) not in freed}
-    copies |= {key for key in kept if names[key] in freed_names}
-    if not under and (some := names.keys() - copies):  # no key has its own name on the nodes
-        main = max(sorted(some), key=lambda key: len(held[key]))
-        copies |= {key for key in some if key != main and 2 * len(held[key] & held[main]) > len(held[key])}
-    if not run.is_exclusive:
-        copies = _kept_besides(run, ledger, latest) if freed else set()
-        # Of slots that are numbered some may never have been given back, but not all.
-        used = {_unnumbered(key) for key in freed}
-        copies |= {key for key in names if freed and _unnumbered(_kind(key)) not in used}
+    if run.is_exclusive:
+        copies = _copies(held, names, own_names.keys(), freed)
+    else:
+        copies = _besides_the_slots(run, ledger, names, latest, freed)
     copies |= held.keys() - names.keys()
     names = {key: name for key, name in (names | own_names).items() if key not in copies}
     names |= dict(_alike(ledger, holdings, names, copies))
     lock_key = holdings["key"].astype(str).map(names)
     return holdings.assign(lock_key=lock_key)[lock_key.notna().to_numpy(bool)].reset_index(drop=True), copies
+
+
+def _copies(
+    held: Mapping[str, set[tuple[str, int]]], names: Mapping[str, str], own_names: Set[str], freed: Set[str]
+) -> set[str]:
+    """Of a lock with one holder: the keys that releases do not delete, or beside which the key with its own name, or
+    else that of the most sections, was set for most of their sections on that node, too. `held`: by key, on which nodes
+    it was set for which sections; `names`: what the lock calls it; `freed`: the kinds that releases delete."""
+    under = {of for key in own_names for of in held.get(key, ())}
+    copies = {key for key, own in held.items() if key not in own_names and 2 * len(own & under) > len(own)}
+    freed_names = {name for key, name in names.items() if _kind(key) in freed and key not in copies} | own_names
+    kept = {key for key in names.keys() - own_names if _kind(key) not in freed}
+    copies |= {key for key in kept if names[key] in freed_names}
+    if not under and (some := names.keys() - copies):  # no key has its own name on the nodes
+        main = max(sorted(some), key=lambda key: len(held[key]))
+        copies |= {key for key in some if key != main and 2 * len(held[key] & held[main]) > len(held[key])}
+    return copies
+
+
+def _besides_the_slots(
+    run: RunTables, ledger: Ledger, names: Mapping[str, str], latest: Mapping[str, Sequence[int]], freed: Set[str]
+) -> set[str]:
+    """Of a lock that lets several clients in, whose slots have names of their own: the keys of kinds that no release
+    deletes. Of slots that are numbered some may never have been given back, but not all."""
+    if not freed:
+        return set()
+    used = {_unnumbered(key) for key in freed}
+    return _kept_besides(run, ledger, latest) | {key for key in names if _unnumbered(_kind(key)) not in used}
 
 
 def _kept_besides(run: RunTables, ledger: Ledger, sections: Mapping[str, Sequence[int]]) -> set[str]:
