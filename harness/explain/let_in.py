@@ -10,6 +10,7 @@ import numpy as np
 
 from fencepost.history import process_of
 from fencepost.text import listed, printable
+from harness.explain.causes import Cause
 from harness.explain.examples import Side
 from harness.explain.requests import client_of, how_sent
 from harness.explain.wire_requests import WireRequest, WireRequests
@@ -43,10 +44,16 @@ def let_in(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> str
     return " ".join(filter(None, parts))
 
 
-def by_different_keys(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> bool:
-    """Whether a node let both in, and their acquires changed different keys there."""
+def why_let_in(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> Cause:
+    """By what another client did to the first one's key on a node that let both in; or by different keys, if they
+    changed such there and nothing was done to the first one's."""
     on_node = _on_common_node(run, wire, earlier, later)
-    return on_node is not None and on_node.are_apart
+    if on_node is None:
+        return "unknown"
+    done = {str(change["what"]) for change in on_node.changes()}
+    if "deleted" in done or on_node.forgotten(run):
+        return "deleted"
+    return "overwritten" if "overwritten" in done else "different keys" if on_node.are_apart else "unknown"
 
 
 def late_release(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> bool:

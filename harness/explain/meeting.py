@@ -12,7 +12,7 @@ from harness.explain.evidence import Evidence
 from harness.explain.examples import Case, Side
 from harness.explain.expired_waiting import expired_waiting
 from harness.explain.kinds import Told
-from harness.explain.let_in import by_different_keys, late_release
+from harness.explain.let_in import late_release, why_let_in
 from harness.explain.looked_first import looked_first, set_over, took_nothing
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, too_few, undecided, weak_sides
@@ -50,8 +50,8 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
         return Told(f"{known} {over}", parts=found, cause="overwritten")
     if cause == "unknown" and (nothing := took_nothing(run, evidence.wire, (later, earlier))):
         return Told(f"{known} {nothing}", parts=found, cause="took nothing" if len(run.nodes) == 1 else "too few nodes")
-    if cause == "unknown" and evidence.wire is not None and by_different_keys(run, evidence.wire, earlier, later):
-        return Told(text, parts=found, cause="different keys")
+    if cause == "unknown" and evidence.wire is not None:
+        cause = why_let_in(run, evidence.wire, earlier, later)
     if cause == "unknown" and run.backing is not None:
         losses = [of_loss(run.backing.cause(stretch)) for _, stretch in weak_sides(run, earlier, later)]
         cause = next(iter(losses), cause)

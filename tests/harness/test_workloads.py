@@ -125,7 +125,7 @@ def test_a_reader_that_lets_a_writer_in_is_caught_and_explained(tmp_path: Path) 
     assert code == 1, said
     assert ("overlap", "lock") in kinds(run)
     _, told, _ = runs.fencepost(tmp_path, "explain", str(run.path))
-    assert "deleted k1#readers: in its release" in " ".join(told.split())
+    assert "deleted the key k1#readers: in its release" in " ".join(told.split())
 
 
 def test_a_leader_that_extends_its_successor_s_lease_is_caught(tmp_path: Path) -> None:
