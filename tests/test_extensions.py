@@ -142,7 +142,7 @@ def test_a_toy_workload_brings_its_steps_its_script_its_checker_and_its_story(
     assert "signed the guest book" in page
     assert "a counter" not in page
     code, out, err = runs.fencepost(tmp_path, "test", "--help")
-    assert "A toy workload: everybody who comes in signs a book" in " ".join(out.split())
+    assert "A toy workload: every client that comes in signs a book" in " ".join(out.split())
     (tmp_path / "signs.py").write_text(_SIGNS)
     _, (code, out, err) = script(tmp_path / "signs", str(tmp_path / "signs.py"), "--cluster", "process")
     assert code == 0, out + err
