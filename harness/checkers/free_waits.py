@@ -270,11 +270,14 @@ def _overtaken(
     run: Recorded, ledger: Ledger, wait: Wait, names: set[str], asleep: Sequence[tuple[int, int]]
 ) -> Iterator[_Vain]:
     """The times from an expiry of the key, beside which the client slept on, to the grant of an acquire that began
-    later."""
+    later. A client that a fault kept from looking, just then, did not sleep."""
     granted = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] == "ok")).to_numpy(bool)]
     granted = granted[(granted["key"] == wait.key).to_numpy(bool)].sort_values("complete_ns", kind="stable")
+    calm = calm_times(run, wait, names, []) if asleep else []
     for began, done in asleep:
         for since, _ in free_times(run, names, wait.key, began, done):
+            if not any(from_ns <= since < to_ns for from_ns, to_ns in calm):
+                continue
             later = granted[(granted["complete_ns"] >= since).to_numpy(bool)].head(1)
             freed = last_freed(ledger, names, since)
             for invoked, got in rows_of(later, "invoke_ns", "complete_ns"):

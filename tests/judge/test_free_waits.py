@@ -865,6 +865,27 @@ def test_a_client_that_sleeps_on_is_in_order_if(how: Any) -> None:
     assert longest(overtaken(**how)) is None
 
 
+@pytest.mark.parametrize(
+    ("began", "hit", "number"),
+    [
+        (3_390, {"cut_links": (("c2", "n1"),)}, None),
+        (3_390, {"paused_clients": ("c2",)}, None),
+        (3_390, {"nodes": ("n1",)}, None),
+        (3_390, {"paused_clients": ("c3",)}, 3),
+        (3_300, {"cut_links": (("c2", "n1"),)}, 3),
+    ],
+    ids=["its link", "itself", "the node", "another client", "before"],
+)
+def test_a_client_that_a_fault_kept_from_looking_did_not_sleep(
+    began: float, hit: dict[str, Any], number: int | None
+) -> None:
+    """The key expires at 3,400, the first of three times."""
+    history = overtaken()
+    history.fault("f1", began, began + 30, **hit)
+    findings = check(history.recorded()).findings
+    assert [finding.count for finding in findings] == ([] if number is None else [number])
+
+
 @pytest.mark.parametrize(("sleeps", "found"), [(1_326, 25), (1_324, None)])
 def test_a_client_that_wakes_up_before_the_newcomer_is_in_may_have_looked_too_late(
     sleeps: float, found: float | None
