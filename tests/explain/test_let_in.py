@@ -24,7 +24,9 @@ def test_what_another_client_did_to_the_key_meanwhile_is_told(golden: Golden) ->
     story = counted().op("c3", "release", "ok", 1, 15, 17)
     story.request("c3", "n1", "DEL places", 16, 16.5, reply="1").seen("n1", "deleted", 17, since=15, key="places")
     story.key_events.sort(key=lambda event: event.at_ns)
-    golden(story.told("overlap").sentence)
+    told = story.told("overlap")
+    assert told.cause == "deleted"
+    golden(told.sentence)
 
 
 def test_an_answer_that_came_when_the_client_had_entered_is_not_told() -> None:

@@ -11,12 +11,12 @@ from tests.explain.stories import Story
 from tests.golden import Golden
 
 
-def tasks(*, over: float = 29, by: str = "c1", key: str = "k1") -> Told:
+def tasks(*, over: float = 29, by: str = "c1", key: str = "k1", first: str = "c1") -> Told:
     """Two tasks of c1 ask at once, so which of them sent a request is not known. At 9 their process sets the key, and
     `over` it another value."""
     story = Story(nodes=1, clients=2, tasks=2).watched("n1")
     story.section("c1@1", 40, 70, asked=8).section("c1@2", 42, 60, asked=8)
-    sent = ((9, "c1", "SET k1 first", "set", "first"), (over, by, f"SET {key} second", "set", "second"))
+    sent = ((9, first, "SET k1 first", "set", "first"), (over, by, f"SET {key} second", "set", "second"))
     for at, client, words, event, value in sent:
         story.request(client, "n1", words, at, at + 0.5, told=at + 0.8, did=False)
         story.seen("n1", event, at + 0.4, value, since=at, key=words.split()[1], ttl=400)
@@ -31,7 +31,9 @@ def test_a_process_set_its_own_key_over_that_of_another_of_its_tasks(golden: Gol
 
 
 @pytest.mark.parametrize(
-    "how", [{"over": 44}, {"by": "c2"}, {"key": "k2"}], ids=["later", "another client", "another key"]
+    "how",
+    [{"over": 44}, {"by": "c2"}, {"key": "k2"}, {"first": "c2"}],
+    ids=["later", "another client", "another key", "over another client's"],
 )
 def test_what_came_later_or_is_anothers_let_no_task_in(how: dict[str, Any]) -> None:
     assert tasks(**how).cause != "overwritten"
