@@ -200,7 +200,7 @@ SUBJECTS: Final = (
     Subject(name="spring-integration-pub-sub", lock="spring-integration-pub-sub", extends=True, nodes=1,
             algorithm="the same, and a message that wakes waiters",
             homepage="https://github.com/spring-projects/spring-integration"),
-    Subject(name="shedlock", lock="shedlock", algorithm="SET NX PX, deleted whosever it is", extends=True, nodes=1,
+    Subject(name="shedlock", lock="shedlock", algorithm="SET NX PX, deleted without comparing", extends=True, nodes=1,
             homepage="https://github.com/lukas-krecan/ShedLock"),
     Subject(name="shedlock-safe-update", lock="shedlock-safe-update", algorithm=_COMPARED, extends=True, nodes=1,
             homepage="https://github.com/lukas-krecan/ShedLock"),
