@@ -419,6 +419,18 @@ class Beats(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     longest_wait_ns: Moment | None = None
 
 
+class Sender(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What leaves the connection from this `port`, behind its first `after_bytes`, is of this `task`, until the next
+    line of the port; None: of none, or that is not known. It left after `at_ns`.
+
+    Stored in `wire/<client>.<life>.jsonl` while a run with several tasks in a client is on."""
+
+    at_ns: Moment
+    port: Number
+    after_bytes: Number
+    task: str | None = None
+
+
 class ClientEnd(msgspec.Struct, omit_defaults=True):
     """How one life of one client ended (`client-ends.jsonl`).
 

@@ -40,6 +40,7 @@ from workloads.recorder import Recorder
 from workloads.redis_resource import RedisResource
 from workloads.registry import open_lock
 from workloads.secrecy import hidden
+from workloads.senders import SenderLog
 from workloads.workload import Client, Workload
 
 _NICENESS: Final = 10
@@ -71,7 +72,8 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All that a client needs to know. `options`: what the user decides; the harness writes its whole `RunConfig`
     there, and the client reads its own part. `nodes`, `sentinels` and `resource` are the client's own links.
     `tasks`: one, or several that share the lock; with `two_keys` each thread is two of them, which follow each other.
-    `gaps`, `beats`: where the heartbeat records when the process did not run, and how late it beat. `life`: which
+    `gaps`, `beats`: where the heartbeat records when the process did not run, and how late it beat. `senders`: where it
+    notes which task sends what; None: that is not asked for. `life`: which
     process in its slot it is, from 1 on. `pipes`: the pipes (orders in, answers out) of a driven client, which has one
     task."""
 
@@ -85,6 +87,7 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     gaps: str
     beats: str
+    senders: str | None = None
     life: int = 1
     sentinels: Sequence[NodeAddress] = ()
     pipes: tuple[int, int] | None = None
@@ -100,8 +103,10 @@ def work(spec: ClientSpec) -> None:
         log_path=Path(spec.lock_log),
         sentinels=spec.sentinels,
     )
-    lock = _open(spec, settings, is_first=spec.life == 1)
     with ExitStack() as stack:
+        if spec.senders is not None:
+            stack.enter_context(SenderLog(Path(spec.senders)))
+        lock = _open(spec, settings, is_first=spec.life == 1)
         closing = stack.enter_context(ExitStack())
         closing.callback(lock.close)
 

@@ -28,6 +28,7 @@ from workloads.control import Control, State
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
 from workloads.resource import StaleAccessError
+from workloads.senders import CALLER
 
 T = TypeVar("T")
 _MOST_CHARACTERS: Final = 300
@@ -126,7 +127,7 @@ class LockSteps:
         lease = self.held("extend")
         invoke_ns = monotonic_ns()
         self._control.enter(State.EXTENDING, invoke_ns)
-        extended, error = _answer(lambda: self._lock.extend(lease, self.options.ttl_ms))
+        extended, error = self._answer(lambda: self._lock.extend(lease, self.options.ttl_ms))
         complete_ns = self._answered_ns = monotonic_ns()
         self._control.enter(State.INSIDE, complete_ns)
         extended = checked_lease("extend", extended, lease.key)
@@ -144,7 +145,7 @@ class LockSteps:
                 f"--renewal: {type(lock).__name__} has no is_held, so it cannot say whether it is still held"
             )
         invoke_ns = monotonic_ns()
-        is_held, error = _answer(lambda: lock.is_held(lease))
+        is_held, error = self._answer(lambda: lock.is_held(lease))
         complete_ns = monotonic_ns()
         outcome = _outcome("is_held", is_held, error)
         op = Op("held", outcome, lease.key, self._section, invoke_ns, complete_ns, error=error)
@@ -158,7 +159,7 @@ class LockSteps:
         outer = self.held("reenter")
         invoke_ns = monotonic_ns()
         self._control.enter(State.REENTERING, invoke_ns)
-        inner, error = _answer(lambda: self._ask(outer.key, self.options.ttl_ms))
+        inner, error = self._answer(lambda: self._ask(outer.key, self.options.ttl_ms))
         complete_ns = monotonic_ns()
         self._control.enter(State.INSIDE, complete_ns)
         inner = checked_lease("acquire", inner, outer.key)
@@ -175,7 +176,7 @@ class LockSteps:
         inner = self._inner.pop()
         invoke_ns = monotonic_ns()
         self._control.enter(State.REENTERING, invoke_ns)
-        left, error = _answer(lambda: self._lock.release(inner))
+        left, error = self._answer(lambda: self._lock.release(inner))
         complete_ns = monotonic_ns()
         self._control.enter(State.INSIDE, complete_ns)
         outcome = _outcome("release", left, error)
@@ -264,6 +265,19 @@ class LockSteps:
             return op
         return self._recorded(op)
 
+    def _answer(self, call: Callable[[], T]) -> tuple[T | None, str | None]:
+        """What the lock returned, or the error that leaves the outcome unknown. Raises what breaks the run itself, and
+        CancelledCallError."""
+        CALLER.task = self.client
+        try:
+            return call(), None
+        except (FencepostError, CancelledCallError):
+            raise
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise BrokenEnvironmentError(f"the lock ended its client: {in_words(error)}") from error
+        except BaseException as error:  # that of asyncio's cancellation is no Exception
+            return None, _in_words(error)
+
     def _cancellable(self, call: Callable[[], T], after_ms: float | None) -> tuple[T | None, str | None, bool]:
         """As `_answer`, and whether the user cancelled the call. Raises UsageError if that needs a lock that can."""
         if after_ms is not None:
@@ -273,7 +287,7 @@ class LockSteps:
                 )
             self._lock.cancel_after(after_ms)
         try:
-            return *_answer(call), False
+            return *self._answer(call), False
         except CancelledCallError as error:
             return None, _in_words(error), True
 
@@ -335,19 +349,6 @@ class LockSteps:
     def _recorded(self, op: Op) -> Op:
         self._record(op)
         return op
-
-
-def _answer(call: Callable[[], T]) -> tuple[T | None, str | None]:
-    """What the lock returned, or the error that leaves the outcome unknown. Raises what breaks the run itself, and
-    CancelledCallError."""
-    try:
-        return call(), None
-    except (FencepostError, CancelledCallError):
-        raise
-    except (SystemExit, KeyboardInterrupt) as error:
-        raise BrokenEnvironmentError(f"the lock ended its client: {in_words(error)}") from error
-    except BaseException as error:  # that of asyncio's cancellation is no Exception
-        return None, _in_words(error)
 
 
 def _outcome(verb: str, answer: object, error: str | None) -> Outcome:

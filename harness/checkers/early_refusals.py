@@ -21,7 +21,7 @@ safety.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -38,7 +38,6 @@ from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import Bools, Ints, rows_of
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded, named
-from harness.history.task_connections import task_connections
 from harness.verdict import Answer
 
 SHORT: Final = 1 / 8
@@ -74,8 +73,7 @@ def check(run: Recorded) -> Answer:
     early, longest_ns = _early(run, calls, wait_ns)
     if len(early):
         # Only where it matters, because the answers to many calls are many.
-        of_process = task_connections(run, run.ledger) if run.config.users_per_client > 1 else {}
-        calls = calls.drop(early.index[[not _asked_again(run, row, of_process) for row in early.itertuples()]])
+        calls = calls.drop(early.index[[not _asked_again(run, row) for row in early.itertuples()]])
         early, longest_ns = _early(run, calls, wait_ns)
     refused = calls[(calls["outcome"] == "fail").to_numpy(bool)]
     if not len(early):
@@ -105,16 +103,13 @@ def _early(run: Recorded, calls: pd.DataFrame, wait_ns: int) -> tuple[pd.DataFra
     return calls[is_early], int(ran.max())
 
 
-def _asked_again(run: Recorded, call: Any, of_process: Mapping[str, Mapping[int, str]]) -> bool:
-    """Whether the client had asked a node for the key, was answered, and asked the same once more. `of_process`: by
-    process, the task of each connection that is known."""
-    client = str(call.client)
-    whose = of_process.get(process_of(client), {})
-    answered = _answered(run, client, int(call.invoke_ns), int(call.complete_ns))
+def _asked_again(run: Recorded, call: Any) -> bool:
+    """Whether the client had asked a node for the key, was answered, and asked the same once more."""
+    answered = _answered(run, str(call.client), int(call.invoke_ns), int(call.complete_ns))
     asked = [
         (node, one.command, *one.arguments[:1])
         for one, node in answered
-        if any(str(call.key) in name for name in one.keys) and whose.get(one.connection, process_of(client)) == client
+        if any(str(call.key) in name for name in one.keys)
     ]
     return len(asked) > len(set(asked))
 
@@ -149,7 +144,7 @@ def _was_connected(run: Recorded, client: str, since_ns: int, until_ns: int) -> 
     """Whether every node answered a request that the client sent soon after this call began."""
     soon_ns = min(until_ns, since_ns + LEAST_MS * 1_000_000 // RATIO)
     return run.ledger is not None and all(
-        any(one.reply is not None for one in run.ledger.sent.between(process_of(client), node, since_ns, soon_ns))
+        any(one.reply is not None for one in run.ledger.sent.between(client, node, since_ns, soon_ns))
         for node in run.nodes
     )
 
@@ -202,8 +197,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 def _last_answer(run: Recorded, client: str, since_ns: int, until_ns: int) -> str:
-    """`; the answer to its last request, EVAL to n1, was 0`; empty for a task, whose requests are mixed with others."""
-    answered = _answered(run, client, since_ns, until_ns) if client == process_of(client) else []
+    """`; the answer to its last request, EVAL to n1, was 0`; empty if none is known to be its own."""
+    answered = _answered(run, client, since_ns, until_ns)
     if not answered:
         return ""
     last, node = answered[-1]
@@ -213,12 +208,14 @@ def _last_answer(run: Recorded, client: str, since_ns: int, until_ns: int) -> st
 
 
 def _answered(run: Recorded, client: str, since_ns: int, until_ns: int) -> list[tuple[Request, str]]:
-    """The requests in this time that were answered, and by which node, in the order in which they were sent."""
+    """The client's own requests in this time that were answered, and by which node, in the order in which they were
+    sent. Of a task, these are the ones that are known to be its own."""
     if run.ledger is None:
         return []
-    sent = run.ledger.sent
-    found = [(one, node) for node in run.nodes for one in sent.between(process_of(client), node, since_ns, until_ns)]
-    return sorted((pair for pair in found if pair[0].reply is not None), key=lambda pair: pair[0].from_client_ns)
+    sent, process = run.ledger.sent, process_of(client)
+    found = [(one, node) for node in run.nodes for one in sent.between(client, node, since_ns, until_ns)]
+    own = [(one, node) for one, node in found if one.reply is not None and (one.task or process) == client]
+    return sorted(own, key=lambda pair: pair[0].from_client_ns)
 
 
 GAVE_UP: Final = FindingKind(

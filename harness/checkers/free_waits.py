@@ -433,7 +433,7 @@ def _entry(run: Recorded, entry: DeadEntry, since_ns: int) -> dict[str, object]:
 
 def _listened(run: Recorded, ledger: Ledger, one: _Vain) -> dict[str, object]:
     """What the client had asked last to be told of, and whether a request named that while it waited."""
-    sent, client = ledger.sent, process_of(one.wait.client)
+    sent, client = ledger.sent, one.wait.client
     asked = [
         (request, node)
         for node in run.nodes

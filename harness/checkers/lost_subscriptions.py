@@ -149,7 +149,7 @@ def _is_kept(run: Recorded, wait: Wait, lost: Subscription) -> bool:
 
 def _answered_ns(sent: NodeRequests, wait: Wait, lost: Subscription) -> int:
     """When the client sent the first request since then that the node answered; forever if it sent none."""
-    asked = sent.between(process_of(wait.client), lost.node, lost.until_ns, wait.until_ns)
+    asked = sent.between(wait.client, lost.node, lost.until_ns, wait.until_ns)
     return min((one.from_client_ns for one in asked if one.reply is not None), default=FOREVER_NS)
 
 

@@ -13,9 +13,8 @@ leave a key free has no owner. Meanwhile the request of another client may
   of an attempt that is refused may keep the owner, and note who waits.)
 
 It does not matter whether the request was late, or sent while no call of its client was under way. The tasks of one
-process count as one client, because a request may leave the process after the call that made it has ended; but for what
-surely a release of another task deleted (`harness.history.task_requests`). An extension may not change what another
-client's attempt has set, or a section has left behind, either.
+process count as one client, because they may share a key; but none may delete the key of another one that is inside. An
+extension may not change what another client's attempt has set, or a section has left behind, either.
 
 Of a lock that lets several clients in, this holds for keys that are one section's alone (`harness.history.lock_keys`).
 To prolong one while its client is inside does no harm; to prolong it then keeps a place for a client that is gone.
@@ -44,7 +43,6 @@ from harness.history.ledger import Change, Ledger
 from harness.history.lock_keys import keys_of_single_sections, lock_keys
 from harness.history.members import Member, taken_members, takes_the_key
 from harness.history.recorded import Recorded
-from harness.history.task_requests import is_anothers, release_that_sent
 from harness.verdict import Answer, Finding
 
 How = Literal["overwritten", "prolonged", "deleted", "removed"]
@@ -133,8 +131,8 @@ def _touched(run: Recorded, ledger: Ledger, keys: set[str], single: set[str]) ->
         holder = holders.of(row)
         if holder is None:
             continue
-        if (task := _another_task(run, ledger, row, holder)) is not None:
-            yield number, _told(run, row | {"task": task}, holder)
+        if _is_of_another_task(row, holder):
+            yield number, _told(run, row, holder)
             continue
         if _is_of(row, holder) or not _is_wrong(row, holder):
             continue
@@ -227,19 +225,14 @@ def _same_client(rows: pd.DataFrame, of: Any) -> Any:
 
 
 def _is_of(request: Any, holder: _Holder) -> bool:
-    """Whether it is, or may be, a request of the holder: which task of a process sent it is not on record."""
+    """Whether it is a request of the holder or of its process."""
     return bool(request["by"] != "client" or request["client"] == holder.client)
 
 
-def _another_task(run: Recorded, ledger: Ledger, change: Any, holder: _Holder) -> str | None:
-    """The task of the holder's process whose release deleted the key, while the holder was inside and asked the lock
-    for nothing; None if that is not known."""
-    is_deletion = change["what"] == "deleted" and change["f"] is not None
-    if holder.task == holder.client or change["client"] != holder.client or not is_deletion or not holder.is_inside:
-        return None
-    key = next(iter(ledger.calls.meant_by([str(change["key"])])[str(change["key"])]), "")
-    call = release_that_sent(run, ledger, change, key) if is_anothers(run, ledger, change, holder.task, key) else None
-    return None if call is None else str(ledger.calls.client[call])
+def _is_of_another_task(change: Any, holder: _Holder) -> bool:
+    """Whether another task of the holder's process deleted the key while the holder was inside."""
+    is_deletion = change["what"] == "deleted" and change["client"] == holder.client and holder.is_inside
+    return bool(is_deletion and change["sender"] not in (None, holder.task))
 
 
 def _is_wrong(change: Any, holder: _Holder) -> bool:

@@ -25,7 +25,6 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fencepost.history import process_of
 from fencepost.text import milliseconds, plural, printable
 from harness.checkers.free_waits import LEAST_ANSWERS, ran_ns
 from harness.checkers.starvation import least_gap_ms
@@ -118,7 +117,7 @@ def _waited(run: Recorded, ledger: Ledger) -> Iterator[_Waited]:
             if past < FEW or least < LEAST_ANSWERS:
                 continue
             names, sent = names_of(run, ledger, key), ledger.sent
-            asked = (one for node in run.nodes for one in sent.between(process_of(client), node, since_ns, done_ns))
+            asked = (one for node in run.nodes for one in sent.between(client, node, since_ns, done_ns))
             is_apart = past >= OVERTAKEN and names and all(names.isdisjoint(one.keys) for one in asked)
             if is_apart or _is_only_way(run, ledger, change, granted[(granted["key"] == key).to_numpy(bool)]):
                 yield _Waited(client, key, change, done_ns, answers, past)

@@ -6,8 +6,7 @@ the process show that a task sleeps on. It has stopped asking if all of this was
 
 - it had asked, and was answered; then it sent nothing that can tell it of the lock, for `SLACK_MS` longer than a client
   may sleep beside a free lock (`harness.checkers.free_waits.patience_ns`), in which it ran. To subscribe to a channel,
-  or to leave it, is not to ask. What a task sends goes over its own connections (`harness.history.task_connections`);
-  one of no known task may be its own, if it was never used while the task asked for nothing;
+  or to leave it, is not to ask. What a thread of the lock sent, which is of no task, may be for this one;
 - whatever its process had sent in this acquire until then was answered, and none of the connections that it may have
   used was closed meanwhile;
 - when it should have asked, no fault was in force on the nodes of the lock, on the client or its links, for `CLEAR_MS`
@@ -23,21 +22,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from fencepost.history import process_of
 from fencepost.text import milliseconds, plural, printable
 from harness.checkers.free_waits import SLACK_MS, patience_ns, ran_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
-from harness.history.fault_windows import FOREVER_NS, between, merged
+from harness.history.fault_windows import between
 from harness.history.groups import rows_of
 from harness.history.ledger import Ledger
 from harness.history.link_activity import BLOCKING
 from harness.history.recorded import Recorded
 from harness.history.subscriptions import LEAVE, LISTEN, closed_connections
-from harness.history.task_connections import task_connections
 from harness.history.waits import Wait, in_the_way
 from harness.verdict import Answer, Finding, shown
 
@@ -94,50 +90,31 @@ def _stopped(run: Recorded, ledger: Ledger) -> Iterator[_Unasked]:
     is_long = (acquires["complete_ns"] - acquires["invoke_ns"] >= least_ns).to_numpy(bool)
     if run.config.users_per_client == 1 or not is_long.any():
         return
-    of_process, closed = task_connections(run, ledger), closed_connections(ledger.wire.connections)
+    closed = closed_connections(ledger.wire.connections)
     granted = acquires[(acquires["outcome"] == "ok").to_numpy(bool)]
     process = granted["client"].map(process_of)
-    mine = dict[str, set[int]]()
     for task, key, invoke_ns, done_ns in rows_of(acquires[is_long], "client", "key", "invoke_ns", "complete_ns"):
         wait, of = Wait(task, key, invoke_ns, done_ns), process_of(task)
-        if of not in of_process:
-            continue
         rows = ledger.links.of(of).requests
-        if task not in mine:
-            others = {connection for connection, whose in of_process[of].items() if whose != task}
-            mine[task] = _may_be_of(run, task, rows) - others
-        for since_ns, until_ns in _unasked(run, wait, rows, mine[task], least_ns):
+        if rows["task"].isna().all():
+            continue
+        mine = rows[(rows["task"].isna() | (rows["task"] == task)).to_numpy(bool)]
+        for since_ns, until_ns in _unasked(run, wait, mine, least_ns):
             clear = between(in_the_way(run, wait, []), since_ns + patience_ns(run), until_ns)
             if not any(ran_ns(run, task, *stretch) >= CLEAR_MS * _NS for stretch in clear):
                 continue
             later = (granted["key"] == key) & (granted["client"] != task)
             later &= (granted["invoke_ns"] > since_ns) & (granted["complete_ns"] < until_ns)
             overtaken, own = int(later.sum()), int((later & (process == of)).sum())
-            if overtaken < OVERTAKEN or own < OF_ITS_PROCESS or _was_cut(wait, rows, mine[task], closed, since_ns):
+            if overtaken < OVERTAKEN or own < OF_ITS_PROCESS or _was_cut(wait, rows, mine, closed, since_ns):
                 continue
             yield _Unasked(wait, since_ns, until_ns, overtaken, own)
 
 
-def _asking(rows: Any) -> Any:
-    return rows[((rows["from_client_ns"] >= 0) & ~rows["command"].isin(_OTHER)).to_numpy(bool)]
-
-
-def _may_be_of(run: Recorded, task: str, rows: Any) -> set[int]:
-    """The connections that were never used to ask while the task neither called the lock nor was inside."""
-    ops, inside = (table[(table["client"] == task).to_numpy(bool)] for table in (run.ops, run.sections))
-    used = [*rows_of(ops, "invoke_ns", "complete_ns"), *rows_of(inside, "asked_ns", "end_ns")]
-    since, until = np.array(merged(used, 0, FOREVER_NS), np.int64).reshape(-1, 2).T
-    rows = _asking(rows)
-    sent = rows["from_client_ns"].to_numpy(np.int64)
-    place = np.searchsorted(since, sent, "right") - 1
-    is_idle = (place < 0) | (sent > until[np.maximum(place, 0)] + SLACK_MS * _NS)
-    return set(rows["connection"]) - set(rows["connection"][is_idle])
-
-
-def _unasked(run: Recorded, wait: Wait, rows: Any, mine: set[int], least_ns: int) -> Iterator[tuple[int, int]]:
+def _unasked(run: Recorded, wait: Wait, mine: Any, least_ns: int) -> Iterator[tuple[int, int]]:
     """The times within an acquire in which its task asked for nothing for that long, although it ran, after a request
     that was answered."""
-    rows = _asking(rows[rows["connection"].isin(list(mine)).to_numpy(bool)])
+    rows = mine[((mine["from_client_ns"] >= 0) & ~mine["command"].isin(_OTHER)).to_numpy(bool)]
     rows = rows[rows["from_client_ns"].between(wait.since_ns, wait.until_ns).to_numpy(bool)]
     rows = rows.sort_values("from_client_ns")
     ends = [*rows["from_client_ns"].tolist()[1:], wait.until_ns][: len(rows)]
@@ -150,13 +127,14 @@ def _unasked(run: Recorded, wait: Wait, rows: Any, mine: set[int], least_ns: int
             yield int(since_ns), int(until_ns)
 
 
-def _was_cut(wait: Wait, rows: Any, mine: set[int], closed: dict[int, tuple[int, ...]], since_ns: int) -> bool:
+def _was_cut(wait: Wait, rows: Any, mine: Any, closed: dict[int, tuple[int, ...]], since_ns: int) -> bool:
     """Whether a request that its process had sent in this acquire until the task fell asleep was not answered soon, or
     a connection that the task may have used was closed in this time."""
     sent = rows["from_client_ns"].between(wait.since_ns, since_ns + SLACK_MS * _NS)
     told = rows["to_client_ns"][sent.to_numpy(bool)]
     listens = set(rows["connection"][(rows["command"].isin(LISTEN) & (rows["from_client_ns"] <= wait.until_ns))])
-    closed_ns = (min(closed[one]) for one in mine | listens if one in closed)
+    used = set(mine["connection"][mine["from_client_ns"].between(wait.since_ns, wait.until_ns).to_numpy(bool)])
+    closed_ns = (min(closed[one]) for one in used | listens if one in closed)
     is_told = ((told >= 0) & (told <= since_ns + 2 * SLACK_MS * _NS)).all()
     return not is_told or any(wait.since_ns <= at_ns <= wait.until_ns for at_ns in closed_ns)
 

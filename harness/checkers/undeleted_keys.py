@@ -22,7 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from fencepost.history import FaultEvent, process_of
+from fencepost.history import FaultEvent
 from fencepost.quorum import quorum
 from fencepost.text import count, listed, milliseconds, plural, printable
 from harness.explain.causes import Cause
@@ -155,7 +155,7 @@ def _denied(run: Recorded, left: list[_Key]) -> Iterator[_Key]:
     untold: defaultdict[tuple[str | None, int], list[_Key]] = defaultdict(list)
     for key in left:
         sent = run.ledger.sent
-        asked = sent.between(process_of(str(key.client)), key.node, key.asked_ns, key.done_ns)
+        asked = sent.between(str(key.client), key.node, key.asked_ns, key.done_ns)
         about = (one for one in asked if key.value in one.arguments or any(key.key in name for name in one.keys))
         if all(sent.error_of(one) is not None for one in about):
             untold[key.client, key.done_ns].append(key)
@@ -284,7 +284,7 @@ def _release(run: Recorded, key: _Key) -> dict[str, object]:
     """How the release ended that left the key, what it asked the node last, and what the node replied."""
     client, ledger = str(key.client), run.ledger
     assert ledger is not None, "else there would be no owners"
-    sent = ledger.sent.between(process_of(client), key.node, key.asked_ns, key.done_ns)
+    sent = ledger.sent.between(client, key.node, key.asked_ns, key.done_ns)
     asked = {"asked": sent[-1].command, "reply": sent[-1].reply or ""} if sent else {}
     return {"by": client, "outcome": key.outcome, **asked}
 

@@ -138,7 +138,7 @@ def _callers(run: Recorded, requests: Sequence[WireRequest]) -> Iterator[tuple[s
         own = [place for place, one in enumerate(requests) if one.client == client]
         sent = np.array([requests[place].sent_ns for place in own], np.int64)
         keys = np.array([" ".join(requests[place].keys) for place in own], object)
-        at, _ = calls.at(client, sent, keys)
+        at, _ = calls.at(client, sent, keys, np.array([requests[place].task for place in own], object))
         for place, call in zip(own, at.tolist(), strict=True):
             if call == NO_CALL:
                 found[place] = client if run.config.users_per_client == 1 else None, None

@@ -252,7 +252,8 @@ def _calls(run: Recorded, requests: Sequence[WireRequest]) -> list[str]:
         own = [place for place, one in enumerate(requests) if one.client == client]
         sent = np.array([requests[place].sent_ns for place in own], np.int64)
         keys = np.array([" ".join(requests[place].keys) for place in own], object)
-        for place, call, is_in_call in zip(own, *calls.at(client, sent, keys), strict=True):
+        tasks = np.array([requests[place].task for place in own], object)
+        for place, call, is_in_call in zip(own, *calls.at(client, sent, keys, tasks), strict=True):
             if is_in_call and call != NO_CALL:
                 found[place] = str(calls.f[call])
     return found

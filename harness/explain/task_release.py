@@ -14,7 +14,6 @@ from harness.explain.words import lasting
 from harness.history.groups import places_of
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
-from harness.history.task_requests import is_anothers, release_that_sent
 
 
 def task_release(run: Recorded, owner: Side, entered: Side) -> str:
@@ -27,17 +26,13 @@ def task_release(run: Recorded, owner: Side, entered: Side) -> str:
     deleted = _deleted(ledger, owner, entered)
     for change in deleted if len(deleted) >= quorum(len(run.nodes)) else ():
         sent_ns = int(change["from_client_ns"])
-        if not is_anothers(run, ledger, change, owner.client, owner.key):
+        if change["sender"] in (None, owner.client):
             continue
-        who, how = f"Another task of {process}", how_sent(run, change)
-        if (call := release_that_sent(run, ledger, change, owner.key)) is not None:
-            who = f"{ledger.calls.client[call]}{_late(run, ledger, call, sent_ns)}"
-            names = {name: getattr(ledger.calls, name)[call] for name in ("f", "complete_ns")}
-            how = how_sent(run, {**change, **names})
         value = printable(str(change["value"]))
         return (
-            f"{who} deleted the key of {owner.client}, which was inside: {how}. Both tasks of {process} had set the "
-            f"same value, {value}, so that comparing it does not tell them apart; then {entered.client} could enter."
+            f"{change['sender']}{_late(run, ledger, change['call'], sent_ns)} deleted the key of {owner.client}, which "
+            f"was inside: {how_sent(run, change)}. Both tasks of {process} had set the same value, {value}, so that "
+            f"comparing it does not tell them apart; then {entered.client} could enter."
         )
     return ""
 

@@ -17,7 +17,10 @@ from harness.history.groups import Bools, Ints
 from harness.store.wire import Wire
 
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
-_COLUMNS: Final = ("client", "node", "command", "keys", "arguments", "transaction", "connection", "reply", *_TIMES)
+_COLUMNS: Final = (
+    *("client", "node", "task", "command", "keys", "arguments", "transaction", "connection", "reply"),
+    *_TIMES,
+)
 _VALUE_AT: Final[Mapping[str, int]] = {"SET": 1, "SETNX": 1, "PSETEX": 2, "SETEX": 2, "GETSET": 1}
 _KEPT: Final = 3
 """Other commands' words after the key that a label has room for."""
@@ -35,13 +38,15 @@ _LONGEST_REPLY: Final = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WireRequest:
-    """A request of a client to a node. `row`: its place in `requests.parquet`. `words`: the command and all its
+    """A request of a client to a node. `row`: its place in `requests.parquet`. `task`: of several in its process, if
+    that is known. `words`: the command and all its
     arguments. `reply`: JSON; None if there was none. A time is None if that moment never came."""
 
     row: int
     client: str
     node: str
     connection: int
+    task: str | None
     command: str
     keys: tuple[str, ...]
     words: tuple[str, ...]
@@ -193,6 +198,7 @@ class WireRequests:
             told["client"],
             told["node"],
             told["connection"],
+            told["task"],
             told["command"],
             keys,
             words,

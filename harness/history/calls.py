@@ -2,8 +2,9 @@
 
 A client calls its lock: it acquires, extends, releases. What the lock sends meanwhile belongs to that call; what it
 sends at another time is background work, after the call that ended last. A process with several tasks has several calls
-under way at once: the only one for the request's own key counts, and if there are more of them, or none, no call. Of
-keys whose names begin alike, as `k1` and `k1:2`, a request is for the longest one that is in its own key's name.
+under way at once, so it notes which task sends what (`workloads.senders`). Of a request that is of no task, because a
+thread of the lock sent it, the only call for its key counts, and if there are more of them, or none, no call. Of keys
+whose names begin alike, as `k1` and `k1:2`, a request is for the longest one that is in its own key's name.
 """
 
 from __future__ import annotations
@@ -73,20 +74,21 @@ class Calls:
             of_process.setdefault(process_of(task), []).append(own[np.argsort(invoke[own], kind="stable")])
         return cls(client, life, f, outcome, section, key, invoke, complete, of_process, run.config.permits > 1)
 
-    def at(self, process: str, sent_ns: Ints, key: Any) -> tuple[Ints, Any]:
-        """For requests of one process: the call in which each was sent, or else (of a process with one task) the last
-        one that had ended, or `NO_CALL`; and whether it was sent in that call. `key`: the key of each, as the node
-        calls it."""
-        tasks = [self._begun(own, sent_ns) for own in self.of_process.get(process, [])]
+    def at(self, process: str, sent_ns: Ints, key: Any, sender: Any) -> tuple[Ints, Any]:
+        """For requests of one process: the call in which each was sent, or else (if its task is known) the last one
+        that had ended, or `NO_CALL`; and whether it was sent in that call. `key`: the key of each, as the node calls
+        it. `sender`: the task of each; None if it is not on record."""
+        tasks = [(self.client[own[0]], *self._begun(own, sent_ns)) for own in self.of_process.get(process, [])]
         if len(tasks) == 1:
-            return tasks[0]
-        meant = self.meant_by(key)
+            return tasks[0][1:]
+        meant, is_known = self.meant_by(key), np.array([of is not None for of in sender], bool)
         found, inside, number = np.full(len(sent_ns), NO_CALL), np.zeros(len(sent_ns), bool), np.zeros(len(sent_ns))
-        for call, is_inside in tasks:
+        for task, call, is_inside in tasks:
             # Of a call that was cut off it is not known for which key it was.
             fits = (not meant[name] or of in ("", *meant[name]) for of, name in zip(self.key[call], key, strict=True))
-            is_its = is_inside & np.fromiter(fits, bool, len(key))
-            found, inside, number = np.where(is_its, call, found), inside | is_inside, number + is_its
+            is_its = np.where(is_known, sender == task, is_inside & np.fromiter(fits, bool, len(key)))
+            found, number = np.where(is_its, call, found), number + is_its
+            inside |= is_inside & (is_its | ~is_known)
         return np.where(number == 1, found, NO_CALL), inside
 
     def granted(self, call: int) -> int:

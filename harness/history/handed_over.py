@@ -64,19 +64,20 @@ def _receivers(values: Set[str], calls: Calls, wire: WireRecord) -> dict[str, tu
     words = wire.requests["arguments"].combine_chunks()
     flat, request = pc.list_flatten(words), pc.list_parent_indices(words)
     is_one = pc.is_in(flat, pa.array(sorted(values), flat.type))
-    some = wire.requests.select(["client", "by", "from_client_ns"]).take(request.filter(is_one))
+    some = wire.requests.select(["client", "task", "by", "from_client_ns"]).take(request.filter(is_one))
     senders: defaultdict[str, set[str]] = defaultdict(set)
-    first: dict[str, int] = {}
-    columns = (some[name].to_pylist() for name in ("client", "by", "from_client_ns"))
-    for value, client, by, sent_ns in zip(flat.filter(is_one).to_pylist(), *columns, strict=True):
+    first: dict[str, tuple[int, str | None]] = {}
+    columns = (some[name].to_pylist() for name in ("client", "task", "by", "from_client_ns"))
+    for value, client, task, by, sent_ns in zip(flat.filter(is_one).to_pylist(), *columns, strict=True):
         if by == "client" and sent_ns is not None:
             senders[value].add(client)
-            first[value] = min(first.get(value, sent_ns), sent_ns)
+            first[value] = min(first.get(value, (sent_ns, task)), (sent_ns, task))
     found = {}
     for value, clients in senders.items():
         if len(clients) == 1:
             (client,) = clients
-            (call,), (is_inside,) = calls.at(client, np.array([first[value]]), [""])
+            sent_ns, task = first[value]
+            (call,), (is_inside,) = calls.at(client, np.array([sent_ns]), [""], np.array([task], object))
             if is_inside and (call == NO_CALL or calls.f[call] in _ACQUIRES):
                 found[value] = client, int(call)
     return found

@@ -80,8 +80,9 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unown
         holdings = holdings[~holdings["is_hash"] & ~holdings["key"].isin(unowned.queues)].reset_index(drop=True)
         copies = copies | unowned.queues
     if run.config.users_per_client > 1 and not run.is_exclusive:
-        # Which task asked is not on record, so it is not known whose place each of these is.
-        holdings = holdings.iloc[:0]
+        # Otherwise it is not known whose place it is.
+        noted = ledger.rows["event"][ledger.rows["sender"].notna().to_numpy(bool)]
+        holdings = holdings[holdings["event"].isin(noted).to_numpy(bool)].reset_index(drop=True)
     values = _values(run, setters, holdings, used)
     of_clients = _of_clients(run, values, used)
     holdings = done_with(run, ledger, holdings, left_ns(run))

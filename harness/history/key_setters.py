@@ -35,7 +35,23 @@ _WHILE_INSIDE: Final = ("extend", "held", "leave")
 _READABLE: Final = ("SET", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "HSET", "HSETNX", "HMSET", "HINCRBY")
 """What these set can be read; a value of theirs that was not read was gone too soon."""
 _COLUMNS: Final = (
-    *("event", "node", "what", "of", "key", "value", "owner", "cause", "client", "by", "task", "f", "outcome", "life"),
+    *(
+        "event",
+        "node",
+        "what",
+        "of",
+        "key",
+        "value",
+        "owner",
+        "cause",
+        "client",
+        "by",
+        "sender",
+        "task",
+        "f",
+        "outcome",
+        "life",
+    ),
     *(
         "section",
         "call",
@@ -118,6 +134,10 @@ class Setters:
         is_over_another = self.rows["what"][row] == "overwritten" and of >= 0
         return is_over_another and all(self.rows[name][row] == self.rows[name][of] for name in names)
 
+    def _client(self, row: int) -> str:
+        """Which client sent the request; its task, if that is on record."""
+        return str(self.rows["sender"][row] or self.rows["client"][row])
+
     def _is_early(self, row: int, section: int) -> bool:
         """Whether an earlier round of a granted acquire set it, and the last one did not take it over."""
         rows = self.rows
@@ -127,7 +147,7 @@ class Setters:
         if section == NO_SECTION or not 0 <= sent_ns < self.requested[section]:
             return False
         # The last round may ask for the same value, and find it.
-        of = rows["client"][row], rows["node"][row], self.requested[section], rows["complete_ns"][row]
+        of = self._client(row), rows["node"][row], self.requested[section], rows["complete_ns"][row]
         return not any(rows["value"][row] in one.arguments for one in self.requests.between(*of))
 
     def let_go_ns(self, renewed_by: Iterable[int]) -> int:
@@ -167,7 +187,7 @@ class Setters:
         rows, value = self.rows, self.rows["value"][row]
         if value is None:
             return False
-        of = rows["client"][row], rows["node"][row], rows["invoke_ns"][row], rows["complete_ns"][row]
+        of = self._client(row), rows["node"][row], rows["invoke_ns"][row], rows["complete_ns"][row]
         asked = (one for one in self.requests.between(*of) if rows["key"][row] in one.keys)
         others = {one.connection for one in asked if value not in one.arguments}
         return bool(others) and rows["connection"][row] not in others

@@ -14,7 +14,8 @@ client, connection, by, command, reply, from_client_ns, to_node_ns, from_node_ns
                  of the request; times that never came are -1
 call             the place of the call in `Ledger.calls` in which the client sent it, or which had ended last; or -1
 f, outcome, task, life, section, invoke_ns, complete_ns   of that call
-                 (or one that needs this request: `harness.history.needed_requests`)
+                 (or one that needs this request: `harness.history.late_releases`)
+sender           the task of a client process that sent the request, as the process noted it (`workloads.senders`)
 is_in_call       whether the request was sent in that call, not after it
 owner            the row of the change that gave the key its owner: `of`, or this row if it sets the key; or -1
 """
@@ -39,8 +40,8 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 from harness.history.handed_over import handed_over
 from harness.history.key_changes import ENDINGS, derive_changes
+from harness.history.late_releases import late_releases
 from harness.history.link_activity import Links
-from harness.history.needed_requests import needed_requests
 from harness.history.node_requests import NodeRequests, names_in, names_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from harness.history.run_tables import RunTables
 
 _OF_CONNECTION: Final = ("client", "by")
-_TEXTS: Final = ("command", "reply")
+_TEXTS: Final = ("command", "reply", "task")
 _OPTIONAL: Final = (
     "event",
     "of",
@@ -67,7 +68,7 @@ _OPTIONAL: Final = (
     "complete_ns",
 )
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
-_INTERNAL: Final = ("port", "digest", "place", "call", "arguments", "until_ns")
+_INTERNAL: Final = ("port", "digest", "place", "call", "arguments", "until_ns", "sender")
 """The columns that are not for users."""
 
 Change = Mapping[str, Any]
@@ -168,9 +169,9 @@ class Ledger:
     def of(cls, run: RunTables, events: Iterable[KeyEvent], wire: WireRecord) -> Ledger:
         changes, calls = derive_changes(events), Calls.of(run)
         rows = _told(changes, find_causes(changes, wire), wire, calls)
-        for row, (call, is_in_call) in needed_requests(rows, calls, wire).items():
+        for row, call in late_releases(rows, calls, wire).items():
             own = {name: column[0] for name, column in _of_calls(np.array([call]), calls).items()}
-            rows.loc[row, [*own, "is_in_call"]] = [*own.values(), is_in_call]
+            rows.loc[row, [*own, "is_in_call"]] = [*own.values(), False]
         windows = {} if run.watched is None else run.watched.windows
         blind_ns = {node: [window.to_ns for window in own[:-1]] for node, own in windows.items()}
         return cls(rows, calls, wire, handed_over(rows, calls, wire), blind_ns)
@@ -198,6 +199,7 @@ def _told(changes: pd.DataFrame, causes: ChangeRequests, wire: WireRecord, calls
     columns = _of_requests(request, np.where(is_asked, causes.connection, NONE), wire)
     call, is_in_call = _calls(columns, changes["key"].to_numpy(object), calls)
     owner = np.where(np.isin(what, ("set", "overwritten")), np.arange(len(what)), of)
+    columns["sender"] = columns.pop("task")
     columns = {"request": request, **columns, **_of_calls(call, calls), "is_in_call": is_in_call, "owner": owner}
     columns = {name: pd.Series(own, changes.index, own.dtype) for name, own in columns.items()}
     return changes.assign(what=pd.Categorical(what), of=of, cause=pd.Categorical(cause), **columns)
@@ -251,7 +253,7 @@ def _calls(requests: dict[str, Any], key: Any, calls: Calls) -> tuple[Ints, Any]
     by_client = requests["by"] == "client"
     for process in dict.fromkeys(client[by_client].tolist()):
         own = np.flatnonzero(by_client & (client == process))
-        call[own], is_in_call[own] = calls.at(str(process), sent[own], key[own])
+        call[own], is_in_call[own] = calls.at(str(process), sent[own], key[own], requests["task"][own])
     return call, is_in_call
 
 

@@ -127,7 +127,7 @@ class Links:
         own = pc.and_(own, pc.not_equal(requests["node"], "resource"))
         rows = requests.filter(own)
         columns = {name: rows[name].fill_null(-1).to_numpy() for name in ("connection", *_TIMES)}
-        texts = {name: rows[name].to_pylist() for name in ("command", "keys", "arguments")}
+        texts = {name: rows[name].to_pylist() for name in ("command", "keys", "arguments", "task")}
         texts["reply"] = pd.Series(rows["reply"].to_pylist(), dtype="string")
         frame = pd.DataFrame({**columns, **texts})
         closed_ns = pc.min_element_wise(connections["client_closed_ns"], connections["proxy_closed_ns"])

@@ -39,10 +39,12 @@ def _is_name(word: str) -> bool:
 
 
 class Request(NamedTuple):
-    """`from_client_ns`: when it came to the proxy. `reply`: None if the node did not answer."""
+    """`from_client_ns`: when it came to the proxy. `task`: of several in its process; None if that is not on record.
+    `reply`: None if the node did not answer."""
 
     from_client_ns: int
     connection: int
+    task: str | None
     command: str
     keys: Sequence[str]
     arguments: Sequence[str]
@@ -55,7 +57,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeRequests:
-    """The requests of a run. A client is a process here."""
+    """The requests of a run. A client is a process here, or one of its tasks."""
 
     wire: WireRecord
     _known: dict[tuple[str, str], tuple[Ints, Ints]] = field(default_factory=dict)
@@ -66,11 +68,15 @@ class NodeRequests:
         self._scripts.update(self.wire.scripts())
 
     def between(self, client: str, node: str, from_ns: int, to_ns: int) -> list[Request]:
-        """The requests that the client sent to the node in this time, in order."""
-        rows = self.wire.requests
+        """The requests that the client sent to the node in this time, in order. Of a task: its own, and those of which
+        it is not known whose they are."""
+        rows, process = self.wire.requests, process_of(client)
         if (client, node) not in self._known:
-            names = zip(("client", "node", "by"), (client, node, "client"), strict=True)
+            names = zip(("client", "node", "by"), (process, node, "client"), strict=True)
             own = np.logical_and.reduce([pc.equal(rows[name], of).to_numpy(zero_copy_only=False) for name, of in names])
+            if client != process:
+                may_be = pc.or_kleene(pc.is_null(rows["task"]), pc.equal(rows["task"], client))
+                own &= may_be.to_numpy(zero_copy_only=False).astype(bool)
             places = np.flatnonzero(own & rows["from_client_ns"].is_valid().to_numpy(zero_copy_only=False))
             self._known[client, node] = places, rows["from_client_ns"].take(pa.array(places)).to_numpy()
         places, sent_ns = self._known[client, node]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from fencepost.history import process_of
 from fencepost.quorum import quorum
 from harness.history.fault_windows import longest_windows
 from harness.history.groups import rows_of
@@ -29,7 +28,7 @@ def renewal_requests(run: Recorded, sent: NodeRequests, section: Any, keys: Coll
     asked = (
         request
         for node in run.nodes
-        for request in sent.between(process_of(str(section.client)), node, section.start_ns, section.end_ns)
+        for request in sent.between(str(section.client), node, section.start_ns, section.end_ns)
         if request.command.upper() not in QUESTIONS
         or not any(began <= request.from_client_ns <= done for began, done in calls)
     )

@@ -80,7 +80,7 @@ def first_missed_ns(run: Recorded, client: str, node: str, key: str, from_ns: in
             ops[meanwhile.to_numpy(np.bool_)], "client", "key", "invoke_ns", "complete_ns"
         )
         if of == key and process_of(other) != process_of(client)
-        for one in sent.between(process_of(other), node, since_ns, min(until_ns, to_ns))
+        for one in sent.between(other, node, since_ns, min(until_ns, to_ns))
         if one.reply is not None and any(key in name for name in one.keys)
     )
     return min((max(from_ns, at_ns) for at_ns in asked), default=to_ns)

@@ -141,6 +141,7 @@ class ClientSlot:
             description=str(self._scratch / f"{stem}.lock.json"),
             gaps=str(self._folder.gaps_log(self._name, self._life)),
             beats=str(self._folder.beats_log(self._name, self._life)),
+            senders=str(self._folder.senders_log(self._name, self._life)) if self._notes_senders() else None,
             life=self._life,
             pipes=self._pipes,
         )
@@ -160,6 +161,9 @@ class ClientSlot:
                 )
         except OSError as error:
             raise BrokenEnvironmentError(f"client {self._name} cannot be started: {error.strerror}") from error
+
+    def _notes_senders(self) -> bool:
+        return len(self._tasks) > 1 and self._config.wire == "on"
 
     def _control(self, task: str) -> Control:
         """A fresh control block for the life that begins."""

@@ -188,6 +188,10 @@ class RunFolder:
         """The scheduling delay of this client, or of the `HARNESS`."""
         return self.beats / f"{process}.{life}.jsonl"
 
+    def senders_log(self, client: str, life: int) -> Path:
+        """Which of the tasks of this client sent what, while the run is on."""
+        return self.wire / f"{client}.{life}.jsonl"
+
     def nemesis_log(self) -> AppendLog:
         return AppendLog(self.path / "nemesis.jsonl")
 

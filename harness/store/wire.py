@@ -32,6 +32,7 @@ REQUESTS_SCHEMA: Final = pa.schema(
         column("node", NAME),
         column("connection", pa.int32()),
         column("by", NAME),
+        column("task", NAME, optional=True),
         column("user", NAME),
         column("database", pa.int32()),
         column("command", NAME),
@@ -64,7 +65,7 @@ CONNECTIONS_SCHEMA: Final = pa.schema(
         column("not_understood_bytes", pa.int64()),
     ]
 )
-NOT_ALWAYS: Final = ("proxy_closed_ns",)
+NOT_ALWAYS: Final = ("proxy_closed_ns", "task")
 """Columns that older records do not have: there, nothing is known."""
 FITS: Final = b"fits"
 """In the metadata of the table of connections: the digest of both tables and of the run (`digest_of`)."""

@@ -63,7 +63,8 @@ def _write_table(folder: RunFolder, name: str, table: pa.Table) -> None:
 
 def digest_of(folder: RunFolder, connections: pa.Table) -> bytes:
     """Of both tables, and of the two documents that tell the run from others."""
-    unknown = [name for name in NOT_ALWAYS if connections[name].null_count == len(connections)]
+    has = connections.column_names
+    unknown = [name for name in NOT_ALWAYS if name in has and connections[name].null_count == len(connections)]
     digest = hashlib.sha256(msgspec.json.encode(connections.drop_columns(unknown).to_pylist()))
     for name in ("config.json", "timeline.json", REQUESTS):
         if kind_of(folder.path / name) is not None:

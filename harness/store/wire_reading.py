@@ -38,6 +38,7 @@ from harness.store.wire_files import (
     UNREACHED,
     read_record,
 )
+from harness.store.wire_senders import Senders
 
 _PLACES: Final[Mapping[str, tuple[int, int | None]]] = {
     "from_client": (FROM_CLIENT, None),
@@ -115,8 +116,11 @@ class _Connections:
         names = record.chunks.take(pa.array(record.chunk[self._opening])).to_pylist()
         ends = [[*name.decode(errors="replace").split(" "), "", ""][:3] for name in names]
         self.links = [link for link, _, _ in ends]
-        self.by = ["harness" if dialled_from == DIALLED_FROM else "client" for _, dialled_from, _ in ends]
-        self._node_port = [int(port) if port.isdecimal() else None for _, _, port in ends]
+        dialled_from = [dialled.rpartition(":") for _, dialled, _ in ends]
+        self.by = ["harness" if host == DIALLED_FROM else "client" for host, _, _ in dialled_from]
+        self._node_port = [_port(port) for _, _, port in ends]
+        clients = [link.partition("-")[0] for link in self.links]
+        self.senders = Senders(folder, clients, [_port(port) for _, _, port in dialled_from])
         self.passed = {name: _Passed(self, *kinds) for name, kinds in _PLACES.items()}
 
     def damaged(self, what: str) -> UsageError:
@@ -161,6 +165,10 @@ class _Connections:
         first = np.full(len(self.number), _NEVER_NS)
         first[self.place[rows]] = self.record.at_ns[rows]
         return pa.array(first, pa.int64(), mask=first == _NEVER_NS)
+
+
+def _port(digits: str) -> int | None:
+    return int(digits) if digits.isdecimal() else None
 
 
 class _Passed:
@@ -221,6 +229,7 @@ def _requests(
     columns = {
         **{name: coded(values, where) for name, values in names.items()},
         "connection": pa.array(connections.number.astype(np.int32)[where]),
+        "task": connections.senders.of(where, said.sent_end[order]),
         "user": coded(said.users, said.user[order]),
         "database": numbers(said.database),
         "command": coded(whole["command"], what),

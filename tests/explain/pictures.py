@@ -65,7 +65,7 @@ class Links:
     def wire(self, ended: float | None = None) -> Wire:
         """`ended`: when the record had become too large."""
         rows = self.in_order()
-        columns = [pa.array([row[field.name] for row in rows], _plain(field.type)) for field in REQUESTS_SCHEMA]
+        columns = [pa.array([row.get(field.name) for row in rows], _plain(field.type)) for field in REQUESTS_SCHEMA]
         arrays = [
             column.dictionary_encode().cast(field.type) if pa.types.is_dictionary(field.type) else column
             for column, field in zip(columns, REQUESTS_SCHEMA, strict=True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cluster.key_causes import digest_of
 from cluster.redis_keys import keys_of
-from fencepost.history import FIELDS_APART, ClientEnd, FaultEvent, KeyEvent, Op, Timeline, Write
+from fencepost.history import FIELDS_APART, ClientEnd, FaultEvent, KeyEvent, Op, Timeline, Write, process_of
 from harness.config import RunConfig
 from harness.history.change_causes import SCRIPTS, WireRecord
 from harness.history.fault_windows import FOREVER_NS
@@ -127,8 +127,9 @@ class History:
     ) -> History:
         """What went over a link: words apart by spaces, none for a message that the node sent unasked. Sent and learnt
         of a tenth of a millisecond before and after, unless it is told otherwise. It made the key's event before it, or
-        else after it, on that node, unless it `did` nothing."""
+        else after it, on that node, unless it `did` nothing. `client`: as c1@2, if its task is on record."""
         command, *arguments = words.split(" ")
+        client, task = process_of(client), client if client != process_of(client) else None
         did = more.pop("did", True)
         sent = more.pop("sent", None if arrived is None else arrived - 0.1)
         told = more.pop("told", None if answered is None else answered + 0.1)
@@ -144,6 +145,7 @@ class History:
             "node": node,
             "connection": connection,
             "by": more.pop("by", "client"),
+            "task": task,
             "user": "default",
             "database": more.pop("database", 0),
             "command": command,
@@ -334,7 +336,7 @@ class History:
             sent_ns = self.sent_ns.get(number, sent_ns)
             words = ["SET" if event.event == "set" else "EVAL", event.key, event.value or ""]
             event.port, event.place, event.command, event.digest = _TOLD + len(told), 0, words[0], digest_of(words)
-            row = {"client": client.partition("@")[0], "node": event.node, "connection": event.port, "by": "client"}
+            row = {"client": process_of(client), "node": event.node, "connection": event.port, "by": "client"}
             row |= {"user": "default", "database": 0, "command": words[0], "keys": [event.key], "arguments": words[1:]}
             row |= {"from_client_ns": sent_ns, "to_node_ns": since_ns, "from_node_ns": event.at_ns}
             told.append(row | {"to_client_ns": event.at_ns, "transaction": None, "reply": '"OK"'})

@@ -300,6 +300,13 @@ def test_a_mark_beside_a_token_that_releases_put_back_is_not_the_lock(key: str) 
 SEMAPHORE = {"workload": "semaphore", "permits": 2}
 
 
+@pytest.mark.parametrize(("by", "of"), [("c1@1", [0]), ("c1", [])])
+def test_whose_place_it_is_is_known_if_the_process_noted_which_task_asked(by: str, of: list[int]) -> None:
+    history = History(tasks=2, **SEMAPHORE).watch("n1").section("c1@1", 10, 50, asked=8)
+    own(history, by, "v1", at=9, key="k1:1").request(by, "n1", "DEL k1:1", 50.5, 50.6)
+    assert sections(history.seen("n1", "deleted", 50.7, key="k1:1", since=50)) == of
+
+
 @pytest.mark.parametrize(
     ("does", "what", "of"),
     [("DEL k1:free", "deleted", [0]), ("INCR k1:free", "changed", []), ("HINCRBY k1:free n 1", "changed", [])],

@@ -563,20 +563,15 @@ def test_the_slot_of_another_client_was_deleted() -> None:
     assert deleted(300, by="c2") == deleted(700) == []
 
 
-def shared_by_tasks(*, words: str = "EVAL free 1 k1 b", again: float | None = None, **more: Any) -> History:
+def shared_by_tasks(*, by: str = "c2@2", what: str = "deleted", sent: float = 590.2) -> History:
     """c2@1 is inside, and its key has the value of its process; c2@2, whose lease was over, deletes it as it leaves."""
     history = History(ttl_ms=400, tasks=2).watch("n1").section("c2@2", 20, 590, number=1, asked=5, deadline=380)
     history.request("c2", "n1", "SET k1 b NX PX 400", 10, 11).seen("n1", "set", 12, "b", since=8, ttl=400)
     history.seen("n1", "expired", 412, since=410)
     history.section("c2@1", 500, 900, number=1, asked=480)
     history.request("c2", "n1", "SET k1 b NX PX 400", 490, 491).seen("n1", "set", 492, "b", since=485, ttl=400)
-    if again is not None:
-        history.request("c2", "n1", "EVAL free 1 k1 b", again, again + 0.2, reply="0", did=False)
-    sent = more.pop("sent", 590.2)
-    for f, at in more.items():
-        history.op("c2@1", f, "ok", 1, at, at + 2)
-    history.request("c2", "n1", words, sent + 0.1, sent + 0.3, reply="1")
-    return history.seen("n1", "deleted", sent + 0.3, since=sent)
+    history.request(by, "n1", "EVAL free 1 k1 b", sent + 0.1, sent + 0.3, reply="1")
+    return history.seen("n1", what, sent + 0.3, "b" if what == "prolonged" else None, since=sent, ttl=None)
 
 
 def test_a_release_of_another_task_of_the_process_deletes_the_key(golden: Golden) -> None:
@@ -590,17 +585,15 @@ def test_a_release_of_another_task_of_the_process_deletes_the_key(golden: Golden
 
 @pytest.mark.parametrize(
     "how",
-    [
-        {"held": 589},
-        {"extend": 589.5},
-        {"sent": 594},
-        {"again": 590.7},
-        {"words": "EVAL free 1 k1 other"},
-    ],
-    ids=["asks whether it holds it", "extends", "sent in no release", "may be the other request", "names no value"],
+    [{"by": "c2"}, {"by": "c2@1"}, {"what": "prolonged"}, {"sent": 902}],
+    ids=["it is not known whose request it was", "it was its own", "it took nothing", "it had left"],
 )
-def test_which_task_deleted_the_key_is_not_sure(how: Any) -> None:
+def test_a_task_may_do_to_a_key_of_its_process(how: Any) -> None:
     assert found(shared_by_tasks(**how)) == (0, 0, 0)
+
+
+def test_a_request_that_left_after_its_release_had_returned_is_still_its_tasks() -> None:
+    assert found(shared_by_tasks(sent=594)) == found(shared_by_tasks())
 
 
 def test_a_field_that_another_client_takes_out_prolongs_nothing() -> None:

@@ -52,7 +52,7 @@ def times(row: Any) -> list[int | None]:
     return [None if pd.isna(row[name]) else int(row[name]) for name in TIMES]
 
 
-OPENED = (1, 1, wire.OPENED, b"c1-n1 127.0.0.1")
+OPENED = (1, 1, wire.OPENED, b"c1-n1 127.0.0.1:4001")
 ANSWERED = [
     OPENED,
     (10, 1, wire.FROM_CLIENT, PING),
@@ -98,7 +98,9 @@ def test_a_request_has_arrived_when_its_last_byte_has(tmp_path: Path) -> None:
 
 
 def test_connections_are_told_apart(tmp_path: Path) -> None:
-    others = [(at + 1, 2, kind, b"c2-n1 127.0.0.1" if kind == wire.OPENED else told) for at, _, kind, told in ANSWERED]
+    others = [
+        (at + 1, 2, kind, b"c2-n1 127.0.0.1:4001" if kind == wire.OPENED else told) for at, _, kind, told in ANSWERED
+    ]
     found = requests(recorded(tmp_path, *sorted([*ANSWERED, *others], key=lambda moment: moment[0])))
     assert [(row.client, int(row.connection)) for row in found.itertuples()] == [("c1", 1), ("c2", 2)]
     assert [times(row) for _, row in found.iterrows()] == [[10, 20, 30, 40], [11, 21, 31, 41]]
@@ -115,12 +117,12 @@ def test_a_connection_tells_when_the_proxy_closed_it(tmp_path: Path) -> None:
 
 
 def test_a_node_that_took_no_connection_was_not_reached(tmp_path: Path) -> None:
-    (row,) = connections(recorded(tmp_path, (1, 1, wire.UNREACHED, b"c1-n1 127.0.0.1"))).itertuples()
+    (row,) = connections(recorded(tmp_path, (1, 1, wire.UNREACHED, b"c1-n1 127.0.0.1:4001"))).itertuples()
     assert not row.is_reached
 
 
 def test_of_a_server_whose_protocol_is_not_known_bytes_are_counted(tmp_path: Path) -> None:
-    folder = recorded(tmp_path, (1, 1, wire.OPENED, b"c1-n2 127.0.0.1"), (10, 1, wire.FROM_CLIENT, b"\x00\x01"))
+    folder = recorded(tmp_path, (1, 1, wire.OPENED, b"c1-n2 127.0.0.1:4001"), (10, 1, wire.FROM_CLIENT, b"\x00\x01"))
     assert len(requests(folder)) == 0
     assert connections(folder).from_client_bytes.tolist() == [2]
 
@@ -142,7 +144,7 @@ def test_what_was_under_way_at_a_kill_is_left_out(tmp_path: Path, lost: int) -> 
     "moments",
     [
         [OPENED, (20, 1, wire.FROM_CLIENT, PING), (10, 1, wire.TO_NODE, len(PING))],
-        [(1, 1, wire.OPENED, b"c1-n9 127.0.0.1")],
+        [(1, 1, wire.OPENED, b"c1-n9 127.0.0.1:4001")],
         [(1, 1, wire.FROM_CLIENT, PING)],
         [OPENED, (10, 1, 77, 0)],
     ],
@@ -213,7 +215,9 @@ def test_missing_bytes_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_the_harness_asks_is_told_from_what_a_client_asks(tmp_path: Path) -> None:
-    own = [(at + 1, 2, kind, b"c1-n1 127.0.0.2" if kind == wire.OPENED else told) for at, _, kind, told in ANSWERED]
+    own = [
+        (at + 1, 2, kind, b"c1-n1 127.0.0.2:4001" if kind == wire.OPENED else told) for at, _, kind, told in ANSWERED
+    ]
     folder = recorded(tmp_path, *sorted([*ANSWERED, *own], key=lambda moment: moment[0]))
     assert requests(folder).by.tolist() == ["client", "harness"]
     assert connections(folder).by.tolist() == ["client", "harness"]
@@ -242,7 +246,7 @@ def test_bytes_of_another_protocol_are_counted_and_what_else_went_over_their_lin
     folder = RunFolder.create(tmp_path, config)
     folder.wire.mkdir()
     garbage = [(at, 2, wire.FROM_CLIENT, b"\x16\x03" * 8) for at in (60, 70)]
-    recorded(folder.wire, *ANSWERED, (50, 2, wire.OPENED, b"c2-n1 127.0.0.1"), *garbage)
+    recorded(folder.wire, *ANSWERED, (50, 2, wire.OPENED, b"c2-n1 127.0.0.1:4001"), *garbage)
     keep_wire(folder)
     assert wire_gaps(folder, config) == WireGaps(foreign=(ForeignBytes("c2", "n1", "Redis", 32),))
     assert link_traffic(folder, config, start_ns=5) == (LinkTraffic("c1", "n1", warm_up=0, load=1),)

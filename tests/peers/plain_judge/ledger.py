@@ -75,9 +75,9 @@ def ledger(folder: Folder) -> list[Change]:
     calls, permits = _calls(folder), folder.config.get("permits", 1)
     for change in changes:
         if change.client and change.request:
-            of_process = [own for client, own in calls.items() if client.partition("@")[0] == change.client]
+            of_process = [own for client, own in calls.items() if _may_have_sent(client, change)]
             change.call, change.is_in_call = _call(of_process, change.sent_ns, change.event["key"], permits)
-    _calls_in_need(folder, changes, calls, permits)
+    _late_releases(folder, changes, calls, permits)
     return changes
 
 
@@ -190,9 +190,15 @@ def _calls(folder: Folder) -> dict[str, list[Call]]:
     return {client: sorted(own, key=lambda call: call.from_ns) for client, own in found.items()}
 
 
+def _may_have_sent(task: str, change: Change) -> bool:
+    noted = change.request.get("task") if change.request else None
+    return task.partition("@")[0] == change.client and noted in (None, task)
+
+
 def _call(of_tasks: list[list[Call]], sent_ns: int, name: str, permits: int) -> tuple[Call | None, bool]:
-    """The call in which a request was sent, or else the last one of its client before it. Of several tasks it is only
-    known if one call that asks for this key was under way: the longest of those whose names are in the request's."""
+    """The call in which a request was sent, or else the last one of its client before it. Of several tasks that may
+    have sent it, it is only known if one call that asks for this key was under way: the longest of those whose names
+    are in the request's."""
     begun = [[call for call in own if call.from_ns <= sent_ns][-1:] for own in of_tasks]
     last = [call for own in begun for call in own]
     if len(of_tasks) == 1:
@@ -208,9 +214,8 @@ def _named(calls: list[Call], name: str, permits: int) -> set[str]:
     return {max(named, key=len)} if named and permits == 1 else named
 
 
-def _calls_in_need(folder: Folder, changes: list[Change], calls: dict[str, list[Call]], permits: int) -> None:
-    """A release that succeeded while its process sent nothing had its request sent later; and one that was granted the
-    lock while its process sent one request only sent that."""
+def _late_releases(folder: Folder, changes: list[Change], calls: dict[str, list[Call]], permits: int) -> None:
+    """A release that succeeded while its process sent nothing had its request sent later."""
     of_process: dict[str, list[Call]] = {}
     for client, own in calls.items():
         of_process.setdefault(client.partition("@")[0], []).extend(own)
@@ -238,18 +243,19 @@ def _calls_in_need(folder: Folder, changes: list[Change], calls: dict[str, list[
         others = [[one for one in under_way(change.client or "", at, call.key) if one is not call] for at in before]
         return call.f == "acquire" and change.of is not None and all(others)
 
-    for process, own in of_process.items():
+    for task, own in calls.items():
+        process = task.partition("@")[0]
         for release in own:
             if release.f != "release" or release.outcome != "ok":
                 continue
             if any(release.from_ns <= at <= release.to_ns for at in sent.get(process, [])):
                 continue
-            later = [c for c in took if c.client == process and c.sent_ns > release.to_ns]
+            later = [c for c in took if _may_have_sent(task, c) and c.sent_ns > release.to_ns]
             later = [c for c in later if _named(every, c.event["key"], permits) == {release.key}][:1]
             for change in later:
                 rivals = [
                     one
-                    for one in own
+                    for one in of_process[process]
                     if one.f in ("release", "leave") and release.to_ns < one.from_ns <= change.sent_ns
                     if one.key in ("", release.key)
                 ]
@@ -258,17 +264,6 @@ def _calls_in_need(folder: Folder, changes: list[Change], calls: dict[str, list[
                     late.append((change, release))
     for change, release in late:
         change.call, change.is_in_call = release, False
-    sent_late = {change.sent_ns for change, _ in late}
-    for change in by_client:
-        is_unclear = change.call is None and change.is_in_call and change.request["to_client_ns"] is not None
-        if is_unclear and change.what in ("set", "overwritten", "prolonged"):
-            for key in _named(every, change.event["key"], permits):
-                process = change.client or ""
-                granted = [c for c in under_way(process, change.sent_ns, key) if (c.f, c.outcome) == ("acquire", "ok")]
-                if len(granted) == 1 and change.request["to_client_ns"] <= granted[0].to_ns:
-                    within = {at for at in sent[process] if granted[0].from_ns <= at <= granted[0].to_ns}
-                    if within - sent_late == {change.sent_ns}:
-                        change.call, change.is_in_call = granted[0], True
 
 
 def _words(change: Change) -> tuple[str, str]:

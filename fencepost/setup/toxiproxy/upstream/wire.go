@@ -27,7 +27,7 @@ import (
 // SIGKILL costs at most the record under way, and hardly any record costs a system call. The format is read by
 // harness/store/wire_files.py.
 const (
-	eventOpened       = iota // its bytes: the link's name, the host that dialled, and the port from which the node was dialled
+	eventOpened       = iota // its bytes: the link's name, from where it was dialled (host:port), and the port from which the node was dialled
 	eventFromClient          // bytes that a client sent have arrived here
 	eventToNode              // as many bytes as `length` are about to be sent on
 	eventFromNode            // bytes that a node sent have arrived here
@@ -238,10 +238,9 @@ func (w *WireRecord) unreached(proxy *Proxy, client net.Conn) {
 	w.write(eventUnreached, w.last, 0, ends(proxy, client.RemoteAddr().String()))
 }
 
-// ends names the two ends of a connection: the link, and the host that dialled.
+// ends names the two ends of a connection: the link, and from where it was dialled.
 func ends(proxy *Proxy, dialler string) []byte {
-	host, _, _ := net.SplitHostPort(dialler)
-	return []byte(proxy.Name + " " + host)
+	return []byte(proxy.Name + " " + dialler)
 }
 
 // write needs the lock. A record that cannot be written ends the process: a run whose evidence is lost must not go on.

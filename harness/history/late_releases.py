@@ -1,13 +1,11 @@
-"""Requests whose call is inferred from need: a call that succeeded must have asked the nodes.
+"""Releases that were sent after they had returned.
 
 A release that was told to have succeeded, and during which its process sent the nodes nothing, sent its request later.
-It is the first one after it that took that key from a node, if it has the words of what other releases sent, and if no
-other call can have sent it. No other release of the key has begun by then, and of the acquires under way none can have
-undone what it had set: a granted one undoes nothing after its last request that set the key, and a refused one nothing
-that it cannot have set, because nothing did since it began, or only in the call of another task.
-
-Of several tasks that ask for the key at once, one that was granted it while its process sent one request only has sent
-that one.
+It is the first one after it that took that key from a node, if it has the words of what other releases sent, no other
+task sent it, and no other call can have sent it. No other release of the key has begun by then, and of the acquires
+under way none can have undone what it had set: a granted one undoes nothing after its last request that set the key,
+and a refused one nothing that it cannot have set, because nothing did since it began, or only in the call of another
+task.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.history import process_of
-from harness.history.calls import NO_CALL, Calls
+from harness.history.calls import Calls
 
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
@@ -36,27 +34,9 @@ _SETS: Final = ("set", "overwritten", "prolonged")
 _SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
 
 
-def needed_requests(rows: pd.DataFrame, calls: Calls, wire: WireRecord) -> dict[int, tuple[int, bool]]:
-    """By row of a ledger, the call that its request belongs to, and whether it was sent in that call."""
+def late_releases(rows: pd.DataFrame, calls: Calls, wire: WireRecord) -> dict[int, int]:
+    """By row of a ledger, the release that sent its request later."""
     sent = _sent(wire)
-    late = _late_releases(rows, calls, wire, sent)
-    found = {row: (release, False) for row, release in late.items()}
-    is_unclear = (rows["by"] == "client") & rows["is_in_call"] & (rows["call"] == NO_CALL) & rows["what"].isin(_SETS)
-    unclear = rows[is_unclear & (rows["to_client_ns"] >= 0)]
-    meant = calls.meant_by(unclear["key"].astype(str).unique().tolist())
-    sent_late = set(rows["from_client_ns"].loc[list(late)].tolist())
-    for row, request in _in_order(unclear):
-        for key in meant[request["key"]]:
-            under_way = calls.under_way(request["client"], request["from_client_ns"], key)
-            granted = [of for of in under_way if (calls.f[of], calls.outcome[of]) == ("acquire", "ok")]
-            for call in granted if len(granted) == 1 else ():
-                alone = set(_during(sent.get(request["client"]), calls, call).tolist()) - sent_late
-                if alone == {request["from_client_ns"]} and request["to_client_ns"] <= calls.complete_ns[call]:
-                    found[row] = call, True
-    return found
-
-
-def _late_releases(rows: pd.DataFrame, calls: Calls, wire: WireRecord, sent: dict[str, Ints]) -> dict[int, int]:
     released = np.flatnonzero((calls.f == "release") & (calls.outcome == "ok")).tolist()
     owing = [of for of in released if not _during(sent.get(process_of(calls.client[of])), calls, of).size]
     if not owing:
@@ -73,7 +53,11 @@ def _late_releases(rows: pd.DataFrame, calls: Calls, wire: WireRecord, sent: dic
     found: dict[int, int] = {}
     for release in owing:
         mine = by_key.get((process_of(calls.client[release]), calls.key[release]), ())
-        later = ((row, one) for row, one in mine if one["from_client_ns"] > calls.complete_ns[release])
+        later = (
+            (row, one)
+            for row, one in mine
+            if one["from_client_ns"] > calls.complete_ns[release] and one["sender"] in (None, calls.client[release])
+        )
         for row, request in islice(later, 1):
             if words[row] in usual and _is_owed(request, release, rows, calls):
                 found[row] = release

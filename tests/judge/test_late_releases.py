@@ -1,4 +1,4 @@
-"""Requests whose call is known because a call that succeeded needs them."""
+"""Releases that had returned before they sent anything."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ DELETE = "EVAL get-and-del 1 k1 a"
 OBTAIN = "EVAL obtain 1 k1 a"
 
 
-def late(
-    outcome: str = "ok", *, is_sent: bool = False, words: str = DELETE, undone: bool = False, asked: float = 40
-) -> History:
+def late(outcome: str = "ok", *, is_sent: bool = False, words: str = DELETE, by: str = "c1") -> History:
     """Both tasks of c1 use the value a. c1@1's first release deletes the key within its call. Its second one returns at
     63, and a deletion follows at 70, after c1@2 has got in by the old key."""
     history = History(clients=2, ttl_ms=200, nodes=1, tasks=2).watch("n1")
@@ -31,13 +29,11 @@ def late(
     if is_sent:
         history.request("c1", "n1", DELETE, 62.3, None, reply=None, did=False)
     if outcome == "ok":
-        history.section("c1@2", 72, 120, deadline=260, asked=asked)
+        history.section("c1@2", 72, 120, deadline=260, asked=40)
     else:
         history.op("c1@2", "acquire", outcome, 1, 40, 72)
-    if undone:
-        history.request("c1", "n1", OBTAIN, 66, 66.2, reply="1").seen("n1", "prolonged", 66.1, "a", ttl=200)
     history.request("c1", "n1", OBTAIN, 69, 69.6, reply="1").seen("n1", "prolonged", 69.5, "a", ttl=200)
-    history.request("c1", "n1", words, 70, 70.6, reply="1").seen("n1", "deleted", 70.5)
+    history.request(by, "n1", words, 70, 70.6, reply="1").seen("n1", "deleted", 70.5)
     return history
 
 
@@ -71,14 +67,9 @@ def test_what_another_call_can_have_sent_is_not_a_late_release(history: History)
     assert last_deletion(history)[1:3] != ("release", 2)
 
 
-def test_of_two_tasks_at_once_the_one_that_was_granted_the_lock_had_asked() -> None:
-    history = late(asked=65).op("c1@1", "acquire", "fail", 3, 64, 90)
-    assert ("prolonged", "c1@2", "acquire") in told(history, "what", "task", "f")
-
-
-def test_a_grant_beside_several_requests_may_be_by_any_of_them() -> None:
-    history = late(undone=True, asked=65).op("c1@1", "acquire", "fail", 3, 64, 90)
-    assert ("prolonged", "c1@2", "acquire") not in told(history, "what", "task", "f")
+@pytest.mark.parametrize(("by", "is_its"), [("c1@1", True), ("c1", True), ("c1@2", False)])
+def test_a_request_that_another_task_sent_is_not_the_releases(by: str, is_its: bool) -> None:
+    assert (last_deletion(late(by=by))[1:3] == ("release", 2)) is is_its
 
 
 def test_the_late_release_is_the_cause_of_the_overlap() -> None:
