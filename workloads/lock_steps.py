@@ -28,7 +28,7 @@ from workloads.control import Control, State
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
 from workloads.resource import StaleAccessError
-from workloads.senders import CALLER
+from workloads.senders import calling
 
 T = TypeVar("T")
 _MOST_CHARACTERS: Final = 300
@@ -268,9 +268,9 @@ class LockSteps:
     def _answer(self, call: Callable[[], T]) -> tuple[T | None, str | None]:
         """What the lock returned, or the error that leaves the outcome unknown. Raises what breaks the run itself, and
         CancelledCallError."""
-        CALLER.task = self.client
         try:
-            return call(), None
+            with calling(self.client):
+                return call(), None
         except (FencepostError, CancelledCallError):
             raise
         except (SystemExit, KeyboardInterrupt) as error:

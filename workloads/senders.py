@@ -2,15 +2,18 @@
 
 The proxy sees bytes, not which of several tasks sent them. So before bytes of another task leave a socket, its process
 notes how many had left it until then. The proxy knows the connection by its port, and counts the same bytes
-(`harness.store.wire_senders`). A thread sends for the task that it called the lock for last; what the lock's own
-threads send, a watchdog's say, is of no task.
+(`harness.store.wire_senders`). What is sent in a call of the lock, also by a coroutine that the call began in an event
+loop, is of the task that called. What the lock's own threads send, or a coroutine that outlives the call which began
+it, is of no task: it may be for any of them.
 """
 
 from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic_ns
@@ -24,13 +27,30 @@ _SENDALL: Final = socket.socket.sendall
 _TCP: Final = (socket.AF_INET, socket.AF_INET6)
 
 
-class _Caller(threading.local):
-    """`task`: for which this thread called the lock last; None: it never did."""
+@dataclass(slots=True)
+class _Call:
+    """`task`: that called the lock; None when the call has ended."""
 
-    task: str | None = None
+    task: str | None
 
 
-CALLER: Final = _Caller()
+_CALL: Final[ContextVar[_Call | None]] = ContextVar("call", default=None)
+
+
+def _task() -> str | None:
+    call = _CALL.get()
+    return None if call is None else call.task
+
+
+@contextmanager
+def calling(task: str) -> Iterator[None]:
+    """While this is entered, the task calls the lock."""
+    call = _Call(task)
+    _CALL.set(call)
+    try:
+        yield
+    finally:
+        call.task = None
 
 
 @dataclass(slots=True)
@@ -74,7 +94,7 @@ class SenderLog:
             is_alone = sent.turn.acquire(blocking=False)
             try:
                 sent.is_clear &= is_alone  # of two threads at once it is not known whose bytes leave first
-                self._note(sent, CALLER.task if sent.is_clear else None)
+                self._note(sent, _task() if sent.is_clear else None)
                 number = send(through, what, *more)
                 sent.number += memoryview(what).nbytes if number is None else number
             except BaseException:

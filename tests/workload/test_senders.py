@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from fencepost.history import Sender
-from workloads.senders import CALLER, SenderLog
+from workloads.senders import SenderLog, calling
 
 
 @pytest.fixture
@@ -25,11 +27,11 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def of_task(task: str | None, call: Callable[[], object]) -> None:
-    """Run it in a thread that has called the lock for this task."""
+    """In a thread of its own, this task calls the lock, which does that."""
 
     def run() -> None:
-        CALLER.task = task
-        call()
+        with nullcontext() if task is None else calling(task):
+            call()
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -74,7 +76,7 @@ def test_bytes_that_may_not_all_have_left_end_what_is_known(
 
     def overfill() -> None:
         with pytest.raises(BlockingIOError):
-            own.sendall(b"x" * 100_000_000)
+            own.sendall(b"x" * 20_000_000)
 
     with SenderLog(tmp_path / "log"):
         of_task("c1@1", lambda: own.send(b"12345"))
@@ -90,7 +92,7 @@ def test_of_two_threads_that_send_at_once_nothing_is_known(
     own, other = pair
     with SenderLog(tmp_path / "log"):
         own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        size = 20_000_000
+        size = 2_000_000
         first = threading.Thread(target=of_task, args=("c1@1", lambda: own.sendall(b"x" * size)))
         first.start()
         other.recv(1)  # it is sending now, and waits for room
@@ -104,18 +106,42 @@ def test_of_two_threads_that_send_at_once_nothing_is_known(
     assert notes(tmp_path / "log") == [(0, "c1@1"), (0, None)]
 
 
-def test_a_connection_of_asyncio_is_noted_too(tmp_path: Path) -> None:
-    async def ask(port: int) -> None:
-        CALLER.task = "c1@2"
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"12345")
-        await writer.drain()
-        writer.close()
-        await writer.wait_closed()
+def test_a_coroutine_sends_for_the_call_that_began_it_while_that_is_under_way(
+    tmp_path: Path, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    own, _ = pair
+    own.setblocking(False)
+    loop, is_over = asyncio.new_event_loop(), asyncio.Event()
+    thread = threading.Thread(target=loop.run_forever)
+    outliving = list[asyncio.Task[None]]()
 
-    with socket.create_server(("127.0.0.1", 0)) as server, SenderLog(tmp_path / "log"):
-        of_task(None, lambda: asyncio.run(ask(server.getsockname()[1])))
-    assert (0, "c1@2") in notes(tmp_path / "log")
+    async def send() -> None:
+        await loop.sock_sendall(own, b"12345")
+
+    async def outlive() -> None:
+        await is_over.wait()
+        await send()
+
+    async def call() -> None:
+        outliving.append(asyncio.create_task(outlive()))
+        await send()
+
+    async def end() -> None:
+        is_over.set()
+        await outliving[0]
+
+    def run(coroutine: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+    thread.start()
+    with SenderLog(tmp_path / "log"):
+        of_task("c1@1", lambda: run(call()))
+        of_task("c1@2", lambda: run(send()))
+        run(end())
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+    assert notes(tmp_path / "log") == [(0, "c1@1"), (5, "c1@2"), (10, None)]
 
 
 def test_sockets_are_as_before_when_it_is_left(tmp_path: Path) -> None:
