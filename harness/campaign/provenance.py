@@ -19,7 +19,7 @@ _STAMP: Final = "%Y%m%dT%H%M%S"
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """`versions`: by what they are of, as the runs recorded them. `runs`: finished; `planned`; `broke_off`: made again
-    when the study goes on. `left_out`: a sentence each."""
+    when the study goes on. `left_out`: a sentence each. `command`: the different ones, a line each."""
 
     revisions: Mapping[str, int]
     versions: Mapping[str, Sequence[str]]
@@ -81,7 +81,7 @@ def provenance_of(campaign: Campaign, lines: Sequence[RunLine], left_out: Iterab
         planned=campaign.grid.run_count,
         broke_off=len(lines) - len(finished),
         left_out=list(left_out),
-        command=campaign.command,
+        command="\n".join(dict.fromkeys(campaign.command.splitlines())),
     )
 
 

@@ -127,6 +127,11 @@ def test_a_document_states_how_it_was_made_and_names_a_dirty_tree() -> None:
     assert (document["finished"], document["planned"], document["command"]) == (1, 8, "fencepost compare")
 
 
+def test_a_command_that_was_given_again_to_add_runs_is_told_once() -> None:
+    again = msgspec.structs.replace(made.campaign(), command="make a\nmake b\nmake a")
+    assert provenance_of(again, []).command == "make a\nmake b"
+
+
 def test_what_an_older_run_did_not_record_is_said_to_be_missing() -> None:
     rows = dict(provenance_of(made.campaign(), [made.line("none · clients 2", 1)]).rows)
     assert rows["servers"] == rows["fencepost"] == rows["lock libraries"] == rows["made"] == UNKNOWN
