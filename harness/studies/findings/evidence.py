@@ -31,20 +31,27 @@ def block(found: Sequence[Replayed], campaign: Campaign, unmaintained: Sequence[
     if not lines:
         return EMPTY_BLOCK
     played = [one for one in found if one.lines]
-    rows = [[escaped(one.lock), _settings(one), one.said, escaped(_clearest(one))] for one in played]
+    nemeses = [campaign.grid.cells[one.cell][1].options["nemesis"] for one in played]
+    rows = [
+        [escaped(one.lock), _settings(one), escaped(nemesis), one.said, escaped(_clearest(one))]
+        for one, nemesis in zip(played, nemeses, strict=True)
+    ]
+    heads = ["lock", "settings", "fault", "shown in", "the clearest of these runs"]
+    if len(set(nemeses)) == 1:
+        heads, *rows = [[*row[:2], *row[3:]] for row in (heads, *rows)]
     commands = dict.fromkeys(facts.command(campaign.grid, one.cell, 1) for one in found if one.is_shown)
     servers = sorted({line.versions.get("servers", "") for line in lines} - {""})
     libraries = sorted({line.versions.get("lock libraries", "") for line in lines} - {""})
     revisions = Counter(line.revision for line in lines)
     dates = sorted({date_of(line.folder) for line in lines} - {""})
-    made = f"{listed(libraries)} on {listed(servers)}; {', '.join(dates)}, revision {in_words(revisions)}."
+    made = f"{listed(libraries)} on {listed(servers)}; {listed(dates)}, revision {in_words(revisions)}."
     if unmaintained:
         made += f" Unmaintained: {listed(unmaintained)}."
     shown = [f"    {command}" for command in commands]
     return "\n".join(
         [
             _BEGIN, "", "**Repeat it**, with any seed:", "", *shown, "",
-            *table(["lock", "settings", "shown in", "the clearest of these runs"], rows), "",
+            *table(heads, rows), "",
             escaped(made), "", _END,
         ]
     )  # fmt: skip

@@ -18,15 +18,20 @@ from harness.campaign.document import Code, DataTable, Heading, Paragraph, Study
 from harness.campaign.folder import RunLine
 from harness.campaign.grid import Cell, Grid, Part
 from harness.campaign.study import Played, Study
-from harness.studies.findings.table import ALSO_SHOWN, RECOMMENDED, REPLAYS, TIGHT, TIGHT_TTL_MS, Replay
+from harness.studies.findings.table import ALSO_SHOWN, PUBLISHED_AS, RECOMMENDED, REPLAYS, TIGHT, TIGHT_TTL_MS, Replay
 
 RUNS: Final = 3
 REPORT: Final = Path("results/survey/replays")
+_MEANING: Final = (
+    "A finding accuses a lock only if each of its runs with tight settings shows it. Otherwise the finding is not "
+    "published, or its text does not name the lock as its subject."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A finding with one setting. `shown`: the runs that have it; `lines`: all that were judged."""
+    """A finding with one setting. `finding`: the name of its text; `shown`: the runs that have it; `lines`: all that
+    were judged."""
 
     finding: str
     lock: str
@@ -90,7 +95,8 @@ def _replayed(grid: Grid, lines: Sequence[RunLine]) -> Iterator[Replayed]:
         judged = [line for line in lines if line.cell == name and line.error is None]
         ttl_ms = int({**part.options, **cell.options}["ttl"].removesuffix("ms"))
         at = cell.at
-        yield Replayed(at["finding"], at["lock"], at["kind"], at["settings"], ttl_ms, name, judged)
+        name_of_text = PUBLISHED_AS.get(at["finding"], at["finding"])
+        yield Replayed(name_of_text, at["lock"], at["kind"], at["settings"], ttl_ms, name, judged)
         for also in ALSO_SHOWN:
             if also.of == at["finding"] and at["lock"] in also.locks:
                 yield Replayed(also.finding, at["lock"], also.kind, at["settings"], ttl_ms, name, judged)
@@ -104,7 +110,12 @@ def document_of(played: Played, found: Sequence[Replayed]) -> StudyDocument:
         for one in found
     ]
     return played.document(
-        [Paragraph(f"{headline(found)}.", "lead"), Heading("Each finding"), DataTable(heads, rows, "said")],
+        [
+            Paragraph(f"{headline(found)}.", "lead"),
+            Paragraph(_MEANING, "hint"),
+            Heading("Each finding"),
+            DataTable(heads, rows, "said"),
+        ],
         {"findings": [{"finding": one.finding, "lock": one.lock, "settings": one.settings, "kind": one.kind,
                        "shown": len(one.shown), "runs": len(one.lines),
                        "folders": [line.folder for line in one.lines]} for one in found]},
@@ -112,9 +123,14 @@ def document_of(played: Played, found: Sequence[Replayed]) -> StudyDocument:
 
 
 def headline(found: Sequence[Replayed]) -> str:
-    tight = [one for one in found if one.settings == TIGHT and one.lines]
-    findings = len({one.finding for one in tight})
-    shown = f"{sum(one.is_shown for one in tight)} of {plural(len(tight), 'pair')} of a finding and a lock"
+    """Of the tight settings. A pair with several faults shows if it does with each of them."""
+    pairs: dict[tuple[str, str], bool] = {}
+    for one in found:
+        if one.settings == TIGHT and one.lines:
+            pair = (one.finding, one.lock)
+            pairs[pair] = pairs.get(pair, True) and one.is_shown
+    findings = len({finding for finding, _ in pairs})
+    shown = f"{sum(pairs.values())} of {plural(len(pairs), 'pair')} of a finding and a lock"
     return f"{plural(findings, 'finding')}: {shown} show in every run"
 
 
