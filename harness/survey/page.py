@@ -33,7 +33,7 @@ from harness.survey import wording
 from harness.survey.findings import FOLDER, Finding
 from harness.survey.grid import PARTS, TTL_MS
 from harness.survey.promises import PROMISES, surveyed_as
-from harness.survey.settle import MOST_RUNS, Row, Settled, asked, libraries_first
+from harness.survey.settle import MOST_RUNS, Row, Settled, asked, explaining, libraries_first
 
 
 def document_of(
@@ -131,10 +131,9 @@ def _found(findings: Sequence[Finding], folder: str, played: Played, rows: Seque
     read = set[str]()
     for row, settled in broken:
         yield from _broken(played, row, settled)
-        for each in findings:
-            if each.about.explains(row.subject.name, settled.promise.name):
-                yield _told(each, folder, is_open=each.name not in read)
-                read.add(each.name)
+        for each in explaining(row, settled, findings):
+            yield _told(each, folder, is_open=each.name not in read)
+            read.add(each.name)
     there = {row.subject.name for row in rows}
     if others := [each for each in findings if each.name not in read and there & set(each.about.subjects)]:
         yield Heading("Findings that explain no ✗ of these runs")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -11,6 +11,7 @@ from typing import Final
 from rich.console import Console
 
 from fencepost.errors import UsageError
+from fencepost.text import listed
 from harness.campaign.document import DataTable
 from harness.campaign.folder import Campaign, read_campaign, read_run_lines
 from harness.campaign.study import Played, Study
@@ -73,26 +74,28 @@ def _check_known(campaign: Campaign) -> None:
                 )
 
 
-def replayed_kinds(place: Path) -> dict[str, set[str]]:
+def replayed_kinds(place: Path) -> dict[str, dict[str, str]]:
     """For which kinds of finding each lock was blamed in the replays of the findings, whose record is kept beside the
-    survey's. Wrong clocks are in none of them."""
-    kinds: dict[str, set[str]] = {}
+    survey's, and with which settings. Wrong clocks are in none of them."""
+    settings: dict[str, dict[str, set[str]]] = {}
     record = place / REPLAYS
     if record.exists():
         grid = read_campaign(record).grid
         for line in read_run_lines(record):
             if line.error is None and line.figures is not None:
-                kinds.setdefault(grid.at(line.cell)["lock"], set()).update(b.kind for b in line.figures.blamed)
-    return kinds
+                at = grid.at(line.cell)
+                for blamed in line.figures.blamed:
+                    settings.setdefault(at["lock"], {}).setdefault(blamed.kind, set()).add(at["settings"])
+    return {lock: {kind: listed(sorted(of)) for kind, of in kinds.items()} for lock, kinds in settings.items()}
 
 
-def settle_all(findings: Sequence[Finding], replayed: Mapping[str, Collection[str]], played: Played) -> list[Row]:
+def settle_all(findings: Sequence[Finding], replayed: Mapping[str, Mapping[str, str]], played: Played) -> list[Row]:
     """Every subject that the folder's grid has."""
     grid = played.campaign.grid
     there = {cell.at["subject"] for _, cell in grid.cells.values()}
     cannot = {grid.at(cell)["subject"]: str(error) for cell, error in played.cannot.items()}
     rows = rows_of([subject for subject in SUBJECTS if subject.name in there], grid, played.lines, cannot)
-    return [beside(row, findings, replayed.get(row.subject.lock, ())) for row in rows]
+    return [beside(row, findings, replayed.get(row.subject.lock)) for row in rows]
 
 
 def tell(rows: Sequence[Row], out: Console) -> None:

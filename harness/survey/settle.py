@@ -7,7 +7,7 @@ promise was not put to the test, counts for nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -109,11 +109,12 @@ def rows_of(
     return [_row(subject, grid, by_subject[subject.name], (cannot or {}).get(subject.name, "")) for subject in subjects]
 
 
-def beside(row: Row, findings: Sequence[Finding], replayed: Collection[str] = ()) -> Row:
+def beside(row: Row, findings: Sequence[Finding], replayed: Mapping[str, str] | None = None) -> Row:
     """The row beside what was published. A promise that a finding shows broken is not kept, whether or not the survey's
-    own runs met that; nor is one that a replay of a finding broke (`replayed`: for which kinds of finding the lock was
-    blamed there). What no finding explains is no accusation: the judge's word alone does not say where in the library
-    the mistake is."""
+    own runs met that; nor is one that a replay of a finding broke (`replayed`: by each kind of finding for which the
+    lock was blamed there, with which settings). What no finding explains is no accusation: the judge's word alone does
+    not say where in the library the mistake is."""
+    by_replay = replayed or {}
     tells = tells_deadline(row.subject.lock)
 
     def settled(each: Settled) -> Settled:
@@ -122,16 +123,27 @@ def beside(row: Row, findings: Sequence[Finding], replayed: Collection[str] = ()
         if each.answer == "kept" and titles:
             why = f"{each.why}, but a finding shows it broken: {'; '.join(titles)}"
             return replace(each, answer="unknown", why=why, brief="see its finding")
-        if each.answer == "kept" and (kinds := sorted(k for k in replayed if each.promise.would_break(k, tells))):
-            why = f"{each.why}, but a replay of a finding shows it broken: {listed(kinds)}"
+        if each.answer == "kept" and (kinds := sorted(k for k in by_replay if each.promise.would_break(k, tells))):
+            shown = listed([f"{kind} ({by_replay[kind]})" for kind in kinds])
+            why = f"{each.why}, but a replay of a finding shows it broken: {shown}"
             return replace(each, answer="unknown", why=why, brief="a replay broke it")
-        is_explained = any(f.about.finding in each.kinds or each.always_has(f.about.finding) for f in about)
-        if each.answer == "broken" and not is_explained and row.subject.role == "library":
+        if each.answer == "broken" and not explaining(row, each, findings) and row.subject.role == "library":
             brief = f"{each.rate.events} of {each.rate.trials}, unexplained"
             return replace(each, answer="unknown", why=f"{each.why}; the cause was not found yet", brief=brief)
         return each
 
     return replace(row, settled=tuple(map(settled, row.settled)))
+
+
+def explaining(row: Row, settled: Settled, findings: Sequence[Finding]) -> list[Finding]:
+    """Those that say why the runs of this row broke the promise: each is about it, and about a kind of finding that
+    broke it, or that every such run has."""
+    return [
+        each
+        for each in findings
+        if each.about.explains(row.subject.name, settled.promise.name)
+        and (each.about.finding in settled.kinds or settled.always_has(each.about.finding))
+    ]
 
 
 def libraries_first(rows: Sequence[Row]) -> list[Row]:

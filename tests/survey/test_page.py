@@ -128,6 +128,18 @@ def test_a_finding_that_explains_several_crosses_is_open_at_the_first(tmp_path: 
     assert page.index("<details open><summary>It") < page.index("<details><summary>It")
 
 
+def test_a_finding_on_another_kind_stands_under_no_cross_that_it_does_not_explain(tmp_path: Path) -> None:
+    folder = CampaignFolder.claim(tmp_path / "survey", made.campaign(made.grid("redlock-ng")))
+    folder.append(line("redlock-ng", "jitter", "long holds", blamed("late-grant"), verdict="violation"))
+    other = About("redlock-ng", "validity", "lease-without-majority", "violation", "other.tar.xz")
+    write(folder, FINDING, Finding("other", other, "# Another"))
+    folder.close()
+    text = (folder.path / "survey.md").read_text()
+    crosses, others = text.split("## Findings that explain no ✗ of these runs")
+    assert ("findings/mine.md" in crosses, "findings/mine.md" in others) == (True, False)
+    assert ("findings/other.md" in crosses, "findings/other.md" in others) == (False, True)
+
+
 def test_only_what_is_played_is_called_a_fault_and_who_is_spared_one_is_said(tmp_path: Path) -> None:
     def is_played(cell: Cell) -> bool:
         return cell.at["fault"] != "clock set" and (cell.at["subject"], cell.at["fault"]) != ("redlock-py", "jitter")

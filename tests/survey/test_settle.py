@@ -83,11 +83,18 @@ def test_a_promise_that_a_replay_broke_is_not_kept_unless_the_lock_tells_that_it
     def after(name: str, *kinds: str) -> dict[str, str]:
         lines = [line(name, seed=seed) for seed in range(1, ENOUGH + 1)]
         (row,) = rows_of([made.subject(name)], made.grid(name), lines)
-        return {each.promise.name: each.brief for each in beside(row, (), kinds).settled if each.answer == "unknown"}
+        replayed = dict.fromkeys(kinds, "as documented: TTL 10 s")
+        return {each.promise.name: each.brief for each in beside(row, (), replayed).settled if each.answer == "unknown"}
 
     assert after("redlock-ng", "late-grant")["validity"] == "a replay broke it"
     assert "validity" not in after("redlock-node-5", "late-grant")
     assert "exclusive" not in after("redlock-ng", "late-grant", "unavailable-while-free")
+
+
+def test_what_a_replay_broke_is_told_with_the_settings_of_that_replay() -> None:
+    (row,) = rows_of([made.subject("redlock-ng")], made.grid("redlock-ng"), many())
+    changed = {each.promise.name: each for each in beside(row, (), {"late-grant": "as documented: TTL 10 s"}).settled}
+    assert changed["validity"].why.endswith(": late-grant (as documented: TTL 10 s)")
 
 
 def test_a_promise_is_kept_if_it_was_at_stake_often_enough_and_shows_its_bound() -> None:
