@@ -126,11 +126,16 @@ def test_the_page_on_choosing_has_no_figure_but_those_of_the_reports() -> None:
     assert strange_figures("in 73.5 % of 2,667", data) == ["73.5", "2,667"]
 
 
-def test_the_page_on_choosing_names_every_published_finding() -> None:
+def test_the_page_on_choosing_names_every_published_finding_with_its_locks_and_its_title() -> None:
     page = (DOCS / "choosing.md").read_text()
-    findings = sorted(path.name for path in FINDINGS.glob("*.md"))
+    findings = read_findings(FINDINGS)
     assert findings
-    assert [name for name in findings if f"/{name})" not in page] == []
+    rows = [
+        f"| {', '.join(f'`{name}`' for name in one.about.subjects)} "
+        f"| [{one.title}](../results/survey/findings/{one.name}.md) |"
+        for one in findings
+    ]
+    assert [row for row in rows if row not in page] == []
 
 
 def test_the_page_on_choosing_sorts_the_locks_by_what_the_survey_and_the_findings_say() -> None:
