@@ -17,6 +17,7 @@ from harness.explain.looked_first import looked_first, set_over, took_nothing
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, too_few, undecided, weak_sides
 from harness.explain.renewals import renewals_ended
+from harness.explain.same_value import same_value
 from harness.explain.server_changes import by_failover, by_session
 from harness.explain.taken_entry import entry_taken
 from harness.explain.task_release import task_release
@@ -41,6 +42,8 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
         gone := list(filter(None, map(partial(expired_waiting, run), case.sides)))
     ):
         return Told(f"{text} {' '.join(gone)}", parts=found, cause="expired waiting")
+    if cause in ("too few nodes", "unknown") and (shared := same_value(run, earlier, later)):
+        return Told(shared, parts=found, cause="shared value")
     known = text.removesuffix(NOT_RECORDED).rstrip()
     if cause in ("overwritten", "unknown"):
         for inside, entered in ((earlier, later), (later, earlier)):

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.history.change_causes import SCRIPTS
-from harness.history.error_replies import ERROR_REPLY
+from harness.history.error_replies import is_refusal
 from harness.history.groups import Bools, Ints
 from harness.store.wire import Wire
 
@@ -69,7 +69,7 @@ class WireRequest:
 
     @property
     def is_refused(self) -> bool:
-        return self.reply is not None and (self.reply in ("null", "0", "false") or self.reply.startswith(ERROR_REPLY))
+        return is_refusal(self.reply)
 
     @property
     def label(self) -> str:

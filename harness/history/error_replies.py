@@ -28,6 +28,11 @@ _OF_SERVERS: Final = frozenset(
 _RAISED_BY_SERVER: Final = ("ERR Function not found", "ERR unknown command", "ERR max number of clients")
 
 
+def is_refusal(reply: str | None) -> bool:
+    """Whether the node answered no, in one of the ways in which commands and scripts do, or with an error."""
+    return reply is not None and (reply in ("null", "0", "false") or reply.startswith(ERROR_REPLY))
+
+
 def error_of(reply: str | None) -> str | None:
     """`NOSCRIPT No matching script.`; None if the reply is no error. The record may have cut off a long one."""
     if reply is None or not reply.startswith(ERROR_REPLY):

@@ -1,0 +1,64 @@
+"""Two clients, or tasks of one, that were let in by one key, because both had asked for it with the same value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from fencepost.history import process_of
+from fencepost.quorum import quorum
+from fencepost.text import listed, printable
+from harness.explain.examples import Side
+from harness.explain.words import at
+from harness.history.error_replies import is_refusal
+from harness.history.fault_windows import FOREVER_NS
+from harness.history.groups import rows_of
+from harness.history.ledger import Ledger
+from harness.history.node_requests import Request
+from harness.history.recorded import Recorded
+
+_SETS: Final = ("set", "overwritten")
+
+
+def same_value(run: Recorded, earlier: Side, later: Side) -> str | None:
+    """`c1@2 and c1@3 asked n1 for k1 with the same value, 90b2, at +11.6 ms and at +22.4 ms, and it answered both with
+    1: the value does not tell whose the key is.` None if a majority of the nodes did not let both in so, or that is not
+    on record."""
+    ledger = run.whole_ledger
+    if ledger is None:
+        return None
+    told = {node: words for node in run.nodes for words in list(_told(run, ledger, node, earlier, later))[-1:]}
+    if len(told) < quorum(len(run.nodes)):
+        return None
+    nodes = "" if len(told) == 1 else f" (so on {listed(sorted(told))})"
+    return f"{next(iter(told.values()))}{nodes}: the value does not tell whose the key is."
+
+
+def _told(run: Recorded, ledger: Ledger, node: str, earlier: Side, later: Side) -> Iterator[str]:
+    rows, (first, second) = ledger.rows, (_asked(ledger, node, side) for side in (earlier, later))
+    words = [{word for one in asked for word in one.arguments} for asked in (first, second)]
+    is_set = (rows["node"] == node) & rows["what"].isin(_SETS) & rows["value"].isin(words[0] & words[1])
+    for event, key, value, since_ns in rows_of(rows[is_set.to_numpy(bool)], "event", "key", "value", "since_ns"):
+        ended = ledger.end_of_event(event)
+        until_ns = FOREVER_NS if ended is None else int(rows["at_ns"].iloc[ended])
+        times = [
+            [
+                one.from_client_ns
+                for one in asked
+                if key in one.keys and value in one.arguments and one.from_client_ns < until_ns
+            ]
+            for asked in (first, second)
+        ]
+        if all(times) and times[1][-1] > since_ns:
+            one, other = (at(run, some[-1]) for some in times)
+            yield (
+                f"{earlier.client} and {later.client} asked {node} for {printable(str(key))} with the same value, "
+                f"{printable(str(value))}, at {one} and at {other}, and were let in by it"
+            )
+
+
+def _asked(ledger: Ledger, node: str, side: Side) -> list[Request]:
+    """What it surely asked as it acquired, and the node did not refuse."""
+    asked = ledger.sent.between(side.client, node, side.asked_from_ns, side.start_ns)
+    own = (one for one in asked if (one.task or process_of(side.client)) == side.client)
+    return [one for one in own if one.reply is not None and not is_refusal(one.reply)]
