@@ -21,8 +21,10 @@ from typing import Final, NamedTuple
 
 from fencepost.quorum import quorum
 from fencepost.text import count, listed, milliseconds, out_of, plural, printable
+from harness.explain.examples import Side
+from harness.explain.given_ttl import given_ttl
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.node_replies import few_had_granted
+from harness.explain.node_replies import few_had_granted, replies
 from harness.explain.renewals import renewals_ended
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
@@ -240,12 +242,32 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     side = case.named.get("section")
     few = None if side is None or anew is not None else few_had_granted(run, evidence, side)
     is_of_another = few is not None and few.is_of_another
+    given_ms = None if side is None or anew is not None else _ttl_given(run, evidence, side)
+    if given_ms is not None:
+        return Told(
+            f"{client} was granted a lease until {lease:+,.1f} ms, but had given the keys a TTL of only {given_ms:,} "
+            f"ms: by {keys:+,.1f} ms they expire on so many nodes that no majority is left; the lease is {too_long} "
+            "too long.",
+            cause="short TTL",
+        )
     return Told(
         f"{client} was granted a lease until {lease:+,.1f} ms, but by {keys:+,.1f} ms the keys expire on "
         f"so many nodes that no majority is left: the lease is {too_long} too long."
         f"{f' {few.text}' if few is not None and is_of_another else ''}",
         cause="too few nodes" if is_of_another else None,
     )
+
+
+def _ttl_given(run: Recorded, evidence: Evidence, side: Side) -> int | None:
+    """The TTL in milliseconds that a majority of the nodes were told at most, if it is shorter than the lease."""
+    granted = (one.granted for one in replies(run, evidence, side).values() if one.granted is not None)
+    ttls_ms = [given_ttl(evidence, one, side.start_ns) for one in granted]
+    short = [
+        ttl_ms
+        for ttl_ms in ttls_ms
+        if ttl_ms is not None and ttl_ms + 1 < min(side.validity_ms or run.lease_ms, run.lease_ms)
+    ]
+    return max(short) if len(short) >= quorum(len(run.nodes)) else None
 
 
 OUTLASTS_KEYS: Final = FindingKind(

@@ -113,7 +113,10 @@ def _unfounded(run: Recorded, backing: Backing, stretches: list[WeakStretch]) ->
             f"{milliseconds(longest.length_ns / 1e6)}, although its lease was still valid ({words})"
         )
         blame: Blame = "lock" if by_lock else "undecided"
-        examples = tuple(_example(run, backing, stretch) for stretch in worst_first(some, longest))
+        commonest = causes.most_common(1)[0][0]
+        typical = [stretch for stretch in some if backing.cause(stretch) == commonest]
+        worst = max(typical, key=lambda stretch: stretch.length_ns)
+        examples = tuple(_example(run, backing, stretch) for stretch in worst_first(typical, worst))
         at_ms = run.at_ms(min(stretch.from_ns for stretch in some))
         findings.append(UNFOUNDED.found(blame, text, len(some), examples, at_ms))
     return tuple(findings)

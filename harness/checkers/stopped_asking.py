@@ -88,7 +88,7 @@ def _stopped(run: Recorded, ledger: Ledger) -> Iterator[_Unasked]:
     acquires = run.ops[(run.ops["f"] == "acquire").to_numpy(bool)]
     least_ns = patience_ns(run) + SLACK_MS * _NS
     is_long = (acquires["complete_ns"] - acquires["invoke_ns"] >= least_ns).to_numpy(bool)
-    if run.config.users_per_client == 1 or not is_long.any():
+    if run.config.users_per_client == 1 or not is_long.any() or not ledger.notes_tasks:
         return
     closed = closed_connections(ledger.wire.connections)
     granted = acquires[(acquires["outcome"] == "ok").to_numpy(bool)]
@@ -96,8 +96,6 @@ def _stopped(run: Recorded, ledger: Ledger) -> Iterator[_Unasked]:
     for task, key, invoke_ns, done_ns in rows_of(acquires[is_long], "client", "key", "invoke_ns", "complete_ns"):
         wait, of = Wait(task, key, invoke_ns, done_ns), process_of(task)
         rows = ledger.links.of(of).requests
-        if rows["task"].isna().all():
-            continue
         mine = rows[(rows["task"].isna() | (rows["task"] == task)).to_numpy(bool)]
         for since_ns, until_ns in _unasked(run, wait, mine, least_ns):
             clear = between(in_the_way(run, wait, []), since_ns + patience_ns(run), until_ns)

@@ -85,7 +85,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "not set": "too few nodes ever had the key",
     "no expiry": "the key had no expiry",
     "overlong": "the lock gave the key a longer TTL than its client had asked for",
-    "not prolonged": "too few nodes prolonged the key",
+    "not prolonged": "the keys were not prolonged in time",
     "not renewed": "the lock sent no renewal",
     "refused renewal": "a renewal was refused, and the lock did not tell its client",
     "absent node": "a single node was down, hung, answering errors or out of reach",
@@ -150,7 +150,7 @@ COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
     "overwritten": ("shared value", "set again", "looked first"),
     "prolonged": ("shared value",),
     "short TTL": ("expired",),
-    "expired": ("not renewed", "refused renewal"),
+    "expired": ("not renewed", "refused renewal", "short TTL"),
     "nested release": ("deleted", "deleted by itself", "overwritten"),
 }
 """What a cause may come of itself: a client takes for its own what has its value, or what it set too late."""

@@ -53,9 +53,16 @@ def too_short(run: Recorded, evidence: Evidence, granted: NodeEvent, side: Side,
     lease_ms = side.validity_ms if side.validity_ms and not side.extensions else run.lease_ms
     over_ns = int(last["at_ns"]) + ttl_ms * 1_000_000 + _ROUNDED_NS
     is_shorter = ttl_ms + 1 < min(lease_ms, run.lease_ms) and over_ns < side.deadline_min_ns
-    if not is_shorter or over_ns > by_ns or run.wrong_clocks.touch(granted.node, granted.after_ns, by_ns):
+    is_over = over_ns <= by_ns or _was_seen_to_expire(evidence, granted)
+    if not is_shorter or not is_over or run.wrong_clocks.touch(granted.node, granted.after_ns, by_ns):
         return None
     return GivenTtl(ttl_ms, lease_ms, over_ns, str(last["command"]))
+
+
+def _was_seen_to_expire(evidence: Evidence, granted: NodeEvent) -> bool:
+    ledger, seen = evidence.ledger, evidence.set_of(granted)
+    end = None if ledger is None or seen is None or seen.order is None else ledger.end_of_event(seen.order)
+    return ledger is not None and end is not None and ledger.change(end)["what"] == "expired"
 
 
 def given_ttl(evidence: Evidence, granted: NodeEvent, by_ns: int) -> int | None:

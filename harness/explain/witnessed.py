@@ -121,10 +121,10 @@ class Witnessed:
         for order, one in seen:
             if what_was_done(one.event, one.command if has_slots else None) is not None:
                 raw.append((order, one))
-                if len(names := keys.get(one.value or "", ())) == 1:
-                    found.names[one.key] = next(iter(names))
-                elif order in causes.doers:
-                    found.names.setdefault(one.key, causes.doers[order].key)
+                if order in causes.doers:
+                    found.names[one.key] = causes.doers[order].key
+                elif len(names := keys.get(one.value or "", ())) == 1:
+                    found.names.setdefault(one.key, next(iter(names)))
         has_slots = has_slots or len(set(found.names.values())) < len(found.names)
         found.shown_as.update((name, name if has_slots else key) for name, key in found.names.items())
         for order, one in raw:

@@ -242,6 +242,20 @@ def test_a_renewal_whose_script_says_nothing_was_not_refused() -> None:
     assert "renew" not in told.sentence
 
 
+@pytest.mark.parametrize(("by", "cause"), [("c1", "refused renewal"), ("c1@2", "not renewed")])
+def test_a_process_that_notes_what_its_tasks_send_renews_in_the_background(by: str, cause: str) -> None:
+    """While c1@2 acquires; what it sends itself renews nothing."""
+    story = Story(renewal_ms=30, tasks=2).watched().section("c1@1", 10, 150, deadline=250, asked=8)
+    story.op("c1@2", "acquire", "fail", 7, 55, 65)
+    for node in ("n1", "n2", "n3"):
+        story.request("c1@1", node, "SET k1 v NX PX 100", 8.5, 9, reply='"OK"').seen(
+            node, "set", 9, "v", since=8, ttl=100
+        )
+        story.request(by, node, "EVAL renew 1 k1 v", 60, 61, reply="0", did=False).seen(node, "expired", 110, since=108)
+    story.let_in("c2", 120, 130, "OK OK OK").saw(120, "set", "n1 n2 n3", "c2")
+    assert story.told("overlap").cause == cause
+
+
 @pytest.mark.parametrize("client", ["c1", "c1@1"])
 def test_a_nested_acquire_or_another_task_that_was_refused_renewed_nothing(client: str) -> None:
     story = Story(renewal_ms=30, tasks=2 if "@" in client else 1).watched()

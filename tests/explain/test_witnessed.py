@@ -77,6 +77,16 @@ def test_a_lock_whose_clients_use_one_value_each_for_all_their_sections(golden: 
     assert all(part.others == () for part in told.parts), "what both had themselves was granted to nobody else"
 
 
+def test_the_request_tells_which_key_is_meant_if_a_client_has_one_value_for_all_of_them() -> None:
+    story = Story().watched()
+    for key, at in (("k1", 10), ("k2", 12)):
+        story.section("c1", at, 50, asked=at - 2, number=at, key=key)
+        story.request("c1", "n1", f"SET lock:{key} id-of-c1 NX", at - 1, at - 0.9)
+        story.seen("n1", "set", at - 0.8, "id-of-c1", since=at - 1.1, key=f"lock:{key}", ttl=100)
+    evidence = gather(story.recorded(), [Span("k1", ms(0), ms(100))])
+    assert {event.key for event in evidence.on("n1", "k1")} == {"k1"}
+
+
 def test_nodes_that_were_not_watched_prove_nothing(golden: Golden) -> None:
     story = Story().section("c1", 10, 50, asked=8).section("c2", 30, 60, asked=28).watched("n3")
     story.saw(9, "set", "n1 n2", "c1").saw(29, "set", "n3", "c2")

@@ -542,3 +542,17 @@ def test_a_count_that_expires_under_the_clients_that_it_counts(golden: Golden) -
 )
 def test_a_place_must_live_as_long_as_its_lease(history: History, clients: set[str]) -> None:
     assert outlasted(history) == clients
+
+
+@pytest.mark.parametrize(("ttl", "cause"), [(60, "short TTL"), (100, None)])
+def test_a_lock_that_gives_its_keys_a_shorter_ttl_than_the_lease(ttl: int, cause: str | None, golden: Golden) -> None:
+    """Or it counts the lease from too late."""
+    history = History().watch(*NODES).section("c1", 10, 50, asked=5, deadline=10 + ttl + 40)
+    for node in NODES:
+        history.request("c1", node, f"SET k1 v1 NX PX {ttl}", 7, 7.5).seen(
+            node, "set", 8, "v1", since=6, ttl=ttl, read=8
+        )
+    finding = only(history)
+    (told,) = explain(history.recorded(), Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == cause
+    golden(told.explanations[0].sentence)

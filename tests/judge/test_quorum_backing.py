@@ -693,3 +693,18 @@ def test_whose_place_of_a_semaphore_it_was_is_not_known_if_several_tasks_of_a_cl
     cause, _ = unfounded(deleted(workload="semaphore", permits=2)) or ("", 0)
     assert cause == "deleted"
     assert judged(deleted(workload="semaphore", permits=2, tasks=2)).figures.unfounded is None
+
+
+def test_the_examples_are_of_the_commonest_loss() -> None:
+    history = History().watch(*NODES)
+    for number, (how, lost) in enumerate([("overwritten", 30), ("deleted", 40), ("deleted", 45)], 1):
+        at = 200 * number
+        history.section("c1", at + 10, at + 90, asked=at + 5, deadline=at + 105, number=number)
+        history.sets("c1", f"v{number}", number=number)
+        for node in NODES:
+            history.seen(node, "set", at + 8, f"v{number}", since=at + 6, ttl=100)
+            event, value = ("set", "other") if how == "overwritten" else (how, None)
+            history.seen(node, event, at + lost, value)
+            history.seen(node, "deleted", at + 120) if value else None
+    finding = only(history)
+    assert (finding.count, [example["cause"] for example in finding.examples]) == (3, ["deleted", "deleted"])
