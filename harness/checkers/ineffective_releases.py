@@ -6,9 +6,10 @@ that no majority is free, then no client can acquire the lock until the keys exp
 the wrong place, or a SET that it had overtaken came after it.
 
 A node counts only if no fault can have hit it, or its link to the client, from `SLACK_MS` before the release was asked
-for: what was under way had arrived by then. And it must have held the value for longer than `SLACK_MS` after the
-answer, and before the lock handed it to the same client again (`harness.history.handed_on`); and for as long after
-another process had asked the node for the lock, or else it kept no client out. This costs time and no safety.
+for until `SLACK_MS` after its answer, or after the value came to the node if that was later: what was under way had
+arrived by then. And it must have held the value for longer than `SLACK_MS` after the answer, and before the lock handed
+it to the same client again (`harness.history.handed_on`); and for as long after another process had asked the node for
+the lock, or else it kept no client out. This costs time and no safety.
 """
 
 from __future__ import annotations
@@ -64,6 +65,14 @@ class _Ineffective(NamedTuple):
         return self.until_ns - self.released_ns
 
 
+class _Stay(NamedTuple):
+    """Of a value on a node. `since_ns`: it was set after that. `settled_ns`: what was under way had arrived by then."""
+
+    since_ns: int
+    settled_ns: int
+    until_ns: int
+
+
 def check(run: Recorded) -> Answer:
     """No figures where the nodes were not watched."""
     backing = run.backing
@@ -93,7 +102,7 @@ def _released(run: Recorded, backing: Backing) -> dict[int, int]:
 
 
 def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> Iterator[_Ineffective]:
-    staying: defaultdict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
+    staying: defaultdict[int, dict[str, _Stay]] = defaultdict(dict)
     handed_on = HandedOn(run, backing.owners)
     clients, left_ns = run.sections["client"].astype(str).tolist(), run.sections["end_ns"].tolist()
     columns = ("section", "value", "lock_key", "node", "from_min_ns", "from_max_ns", "to_min_ns", "expires_ns")
@@ -106,21 +115,22 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
                 continue
             missed_ns = first_missed_ns(run, clients[section], node, key, max(from_ns, released[section]), until_ns)
             if until_ns - missed_ns > _SLACK_NS:
-                staying[section][str(node)] = since_ns, until_ns
+                settled_ns = max(from_ns, released[section]) + _SLACK_NS
+                staying[section][str(node)] = _Stay(since_ns, settled_ns, until_ns)
     for section in sorted(staying):
         at_ns, undisturbed_from_ns = released[section], left_ns[section] - _SLACK_NS
         healthy = {
-            node: times
-            for node, times in staying[section].items()
-            if not _disturbed(run, clients[section], node, undisturbed_from_ns, times[1])
+            node: stay
+            for node, stay in staying[section].items()
+            if not _disturbed(run, clients[section], node, undisturbed_from_ns, stay.settled_ns)
         }
         used = len(backing.nodes(section))
         if used - len(healthy) >= quorum(used):
             continue
         # As soon as one more node is free, there may be a majority.
         needed = used - used // 2
-        until_ns = sorted((until for _, until in healthy.values()), reverse=True)[needed - 1]
-        again = any(since_ns > left_ns[section] for since_ns, _ in healthy.values())
+        until_ns = sorted((stay.until_ns for stay in healthy.values()), reverse=True)[needed - 1]
+        again = any(stay.since_ns > left_ns[section] for stay in healthy.values())
         yield _Ineffective(section, at_ns, until_ns, tuple(sorted(healthy)), again)
 
 
