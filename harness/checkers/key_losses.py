@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from fencepost.history import process_of
 from harness.explain.kinds import FindingKind
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
@@ -107,7 +108,8 @@ def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> l
 
 
 def _shared(run: Recorded, owners: Owners) -> dict[str, list[int]]:
-    """The values that are not unique on a key, with the places of the sections that used them there."""
+    """The values that are not unique on a key, with the places of the sections that used them there. One of a process
+    is enough if it lets its tasks in one after the other."""
     handed_on, again = HandedOn(run, owners), set[int]()
     columns = ("section", "value", "key", "lock_key", "from_max_ns", "to_min_ns")
     for section, value, key, lock_key, from_ns, to_ns in rows_of(owners.holdings, *columns):
@@ -116,9 +118,16 @@ def _shared(run: Recorded, owners: Owners) -> dict[str, list[int]]:
             again.update(used[1:])
     found: dict[str, list[int]] = {}
     for (_, value), rows in owners.shared.items():
-        if len(set(rows) - again) > 1:
+        if len(set(rows) - again) > 1 and not _take_turns(run, rows):
             found[value] = sorted({*found.get(value, ()), *rows})
     return found
+
+
+def _take_turns(run: Recorded, rows: list[int]) -> bool:
+    """Whether these sections are of one process, and none began while another one lasted."""
+    own = run.sections.iloc[rows].sort_values("start_ns")
+    began, ended = own["start_ns"].to_numpy(np.int64)[1:], own["end_ns"].to_numpy(np.int64)[:-1]
+    return len(set(map(process_of, own["client"].astype(str)))) == 1 and bool((began >= ended).all())
 
 
 def _shared_found(run: Recorded, shared: dict[str, list[int]]) -> list[Finding]:

@@ -93,7 +93,7 @@ def _sent(run: Recorded) -> dict[Link, int]:
     """How many requests the lock of each client sent to each node during the load."""
     lives = _latest_lives(run)
     return {
-        (link.client, link.node): max(0, link.load - max(0, lives.get(link.client, 1) - 1) * link.warm_up)
+        (link.client, link.node): max(link.named, link.load - max(0, lives.get(link.client, 1) - 1) * link.warm_up)
         for link in run.traffic or ()
         if link.node in run.config.node_names
     }

@@ -45,11 +45,14 @@ def never_given_back(run: Recorded, ledger: Ledger, by_ns: int) -> Iterator[Chan
     missed_ns = refused.groupby(refused["key"].astype(str))["complete_ns"].max().to_dict()
     lease_ns = round(run.lease_ms * 1e6)
     taken = [row for _, own in ledger.rows.groupby("key", observed=True) for row in _taken(run, ledger, own)]
+    meant = ledger.calls.meant_by(ledger.rows["key"].astype(str).unique())
     for change in map(ledger.change, sorted(taken)):
         place = places.get((change["task"], change["life"], change["section"]))
         is_granted = place is not None and change["outcome"] == "ok"
         over_ns = left_ns[place] if is_granted and place is not None else max(change["at_ns"], change["complete_ns"])
-        is_missed = any(at_ns >= over_ns + lease_ns and key in change["key"] for key, at_ns in missed_ns.items())
+        # `k1` is no part of what another lock calls `k11`.
+        of = max(meant[str(change["key"])], key=len, default="")
+        is_missed = missed_ns.get(of, 0) >= over_ns + lease_ns
         if over_ns <= by_ns and is_missed:
             yield change
 

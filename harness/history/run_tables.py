@@ -26,13 +26,14 @@ _NEVER_MS: Final = 1e11
 
 
 class LinkTraffic(NamedTuple):
-    """How many requests of a client the proxy received at its link to a node, before the load (`warm_up`) and since;
-    the harness's own do not count, requests that a fault kept from the node do."""
+    """How many requests of a client the proxy received at its link to a node, before the load (`warm_up`) and since,
+    and how many of those name a key; the harness's own do not count, requests that a fault kept from the node do."""
 
     client: str
     node: str
     warm_up: int
     load: int
+    named: int = 0
 
 
 class ForeignBytes(NamedTuple):

@@ -94,16 +94,21 @@ def link_traffic(folder: RunFolder, config: RunConfig, start_ns: int) -> tuple[L
     gaps = wire_gaps(folder, config)
     if gaps.ended_ns is not None:
         return None
-    asked = _read_table(folder.path / REQUESTS, REQUESTS_SCHEMA, "client", "node", "by", "from_client_ns").to_pandas()
+    columns = ("client", "node", "by", "keys", "from_client_ns")
+    table = _read_table(folder.path / REQUESTS, REQUESTS_SCHEMA, *columns)
+    asked = table.drop_columns("keys").to_pandas()
+    asked["named"] = pc.greater(pc.list_value_length(table["keys"]), 0).to_numpy()
     asked = asked[(asked["by"] == "client") & asked["from_client_ns"].notna()]
     before = asked["from_client_ns"] < start_ns
-    warm_up, load = (
-        rows.groupby(["client", "node"], observed=True).size().to_dict() for rows in (asked[before], asked[~before])
+    warm_up, load, named = (
+        rows.groupby(["client", "node"], observed=True).size().to_dict()
+        for rows in (asked[before], asked[~before], asked[~before & asked["named"]])
     )
     foreign = {(each.client, each.node) for each in gaps.foreign}
     links = [(client, node) for client in config.client_names for node in config.node_names]
     links = [link for link in links if link not in foreign]
-    return tuple(LinkTraffic(*link, int(warm_up.get(link, 0)), int(load.get(link, 0))) for link in links)
+    counts = (warm_up, load, named)
+    return tuple(LinkTraffic(*link, *(int(count.get(link, 0)) for count in counts)) for link in links)
 
 
 def wire_gaps(folder: RunFolder, config: RunConfig) -> WireGaps:

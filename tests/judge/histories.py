@@ -115,11 +115,11 @@ class History:
         self.writes.append(Write(key, 0, client, number, value, token))
         return self
 
-    def sent(self, client: str, *load: int, warm_up: int = 0) -> History:
-        """What a client sent to the nodes, in order."""
+    def sent(self, client: str, *load: int, warm_up: int = 0, named: int = 0) -> History:
+        """What a client sent to the nodes, in order. `named`: as many to each name a key."""
         self.traffic = self.traffic or []
         names = self.config.node_names
-        self.traffic += [LinkTraffic(client, node, warm_up, n) for node, n in zip(names, load, strict=True)]
+        self.traffic += [LinkTraffic(client, node, warm_up, n, named) for node, n in zip(names, load, strict=True)]
         return self
 
     def request(

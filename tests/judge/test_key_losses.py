@@ -233,3 +233,20 @@ def test_a_holder_may_change_the_value_of_its_key(by: str, calls: dict[str, str]
     figures = check(run).figures
     assert isinstance(figures, Figures)
     assert figures.overwritten == counted
+
+
+@pytest.mark.parametrize(("entered", "number"), [(70, 0), (45, 1)])
+def test_a_process_may_have_one_value_for_tasks_that_it_lets_in_one_after_the_other(
+    entered: float, number: int
+) -> None:
+    history = (
+        History(tasks=2, nodes=1).watch("n1").section("c1@1", 10, 50, asked=5).section("c1@2", entered, 90, asked=44)
+    )
+    for task, at in (("c1@1", 6), ("c1@2", 44.5)):
+        history.request(task, "n1", f"EVAL take 1 k1 of-c1 {at}", at, at + 0.2, reply="1")
+        history.seen("n1", "set", at + 0.3, "of-c1", since=at - 0.2, ttl=100)
+        history.request(task, "n1", "EVAL free 1 k1 of-c1", 44.1, 44.2, reply="1") if at == 6 else None
+        history.seen("n1", "deleted", 44.3, since=44) if at == 6 else None
+    figures = check(history.recorded()).figures
+    assert isinstance(figures, Figures)
+    assert figures.shared_values == number

@@ -88,6 +88,12 @@ def test_what_each_life_sent_as_it_started_is_not_the_lock_s() -> None:
     assert figures.around == (Around("c1", ("n1", "n2", "n3"), 10, 0),)
 
 
+def test_requests_that_name_a_key_are_the_lock_s_whatever_later_lives_sent_as_they_started() -> None:
+    history = worked().fault("f1", 20, 200, **ALL_OF_C1).sent("c1", 10, 10, 10, warm_up=9, named=5).sent("c2", 9, 9, 9)
+    history.ends += [ClientEnd("c1", 1, "killed", ms(50)), ClientEnd("c1", 3, "finished", ms(1000))]
+    assert judged(history)[0].unknown == ()
+
+
 def test_a_client_without_a_section_may_have_sent_nothing() -> None:
     history = worked(clients=("c2",)).fault("f1", 20, 200, **ALL_OF_C1).sent("c1", 0, 0, 0).sent("c2", 20, 20, 20)
     answer, figures = judged(history)

@@ -71,6 +71,13 @@ def test_a_key_under_the_librarys_own_name_counts_if_hardly_a_refused_attempt_ta
     assert lost(made) == number
 
 
+@pytest.mark.parametrize(("key", "number"), [("k11", 1), ("k1", 0)])
+def test_that_another_lock_ran_out_tells_nothing(key: str, number: int) -> None:
+    """Also if its name is the beginning of this one's."""
+    made = refused(used(history(), key="k11"), key="k11", told=None)
+    assert lost(made.op("c1", "acquire", "fail", 99, 3_890, 3_900, key=key), is_missed=False) == number
+
+
 @pytest.mark.parametrize(("at", "number"), [(303.9, 0), (304, 1)])
 def test_a_lock_that_did_not_run_out_may_take_it_back_when_it_does(at: float, number: int) -> None:
     """c2 is killed inside, at 204; a lease takes 100 ms."""

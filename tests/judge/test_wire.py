@@ -236,7 +236,7 @@ def test_what_went_over_the_links_is_counted_only_from_a_whole_record(tmp_path: 
     folder.wire.mkdir()
     recorded(folder.wire, *ANSWERED, *([] if is_whole else [(50, 1, wire.LIMIT_REACHED, 0)]))
     keep_wire(folder)
-    expected = (LinkTraffic("c1", "n1", warm_up=0, load=1),) if is_whole else None
+    expected = (LinkTraffic("c1", "n1", warm_up=0, load=1, named=0),) if is_whole else None
     assert link_traffic(folder, config, start_ns=5) == expected
     assert wire_gaps(folder, config) == WireGaps(None if is_whole else 50)
 
