@@ -193,13 +193,12 @@ def _overlap(invoke: Ints, complete: Ints, windows: Sequence[tuple[int, int]]) -
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    began_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
-    took_ns = round(float(example["took_ms"]) * 1e6)
-    limit = "" if run.acquire_limit_ms is None else f"; the lock allows it {lasting(run.acquire_limit_ms * 1e6)}"
+    began_ns = run.at_ns(case.example["at_ms"])
+    took_ns = round(float(case.example["took_ms"]) * 1e6)
+    limit = "" if run.acquire_limit_ms is None else f"; the lock allows it {milliseconds(run.acquire_limit_ms)}"
     meanwhile = out_of_order(run, began_ns, began_ns + took_ns)
     return Told(
-        f"An acquire of {example['client']} took {lasting(took_ns)}, from {at(run, began_ns)} on{limit}. "
+        f"An acquire of {case.example['client']} took {lasting(took_ns)}, from {at(run, began_ns)} on{limit}. "
         f"Meanwhile {meanwhile or 'no fault was in force'}."
     )
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from fencepost.history import process_of
 from fencepost.quorum import quorum
-from fencepost.text import listed, out_of, plural, printable
+from fencepost.text import out_of
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import CheckerFigures, Row
 from harness.history.change_causes import NONE
@@ -204,12 +204,11 @@ class _Held:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    client, nodes = printable(str(example["client"])), [printable(str(node)) for node in example["answered"]]
-    when, who = f"+{float(example['at_ms']):,.1f} ms", f"only {listed(nodes)}" if nodes else "no node"
+    nodes = case.listed("answered")
+    who = f"only {nodes}" if nodes else "no node"
     return Told(
-        f"The acquire of {client} succeeded at {when}, when {who} had answered it; a majority is "
-        f"{plural(int(example['needed']), 'answer')}."
+        f"The acquire of {case.text('client')} succeeded at {case.at()}, when {who} had answered it; a majority is "
+        f"{case.counted('needed', 'answer')}."
     )
 
 

@@ -32,7 +32,6 @@ from fencepost.text import milliseconds, out_of, printable
 from harness.checkers.acquire_timeouts import stood_still_ns
 from harness.checkers.free_waits import SECOND_NS
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import Bools, Ints, rows_of
@@ -186,13 +185,11 @@ def _example(run: Recorded, row: Any) -> dict[str, object]:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    client, for_ms = str(example["client"]), float(example["for_ms"])
-    since_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
+    since_ns, for_ns = run.at_ns(case.example["at_ms"]), round(float(case.example["for_ms"]) * 1e6)
     return Told(
-        f"{printable(client)}'s acquire at {float(example['at_ms']):+,.1f} ms ended without the lock after "
-        f"{lasting(for_ms * 1e6)}, although it was told to wait for {milliseconds(float(example['wait_ms']))}"
-        f"{_last_answer(run, client, since_ns, since_ns + round(for_ms * 1e6))}."
+        f"{case.text('client')}'s acquire at {case.at()} ended without the lock after {case.lasting()}, although it "
+        f"was told to wait for {case.lasting('wait_ms')}"
+        f"{_last_answer(run, str(case.example['client']), since_ns, since_ns + for_ns)}."
     )
 
 

@@ -107,12 +107,11 @@ def _ended_ns(ends: SessionEnds, one: _Vouched) -> int:
 
 
 def _tell(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    del evidence
     example = case.example
     ago_ns = int((float(example["at_ms"]) - float(example["ended_ms"])) * 1e6)
     ended_ns = run.timeline.start_ns + int(float(example["ended_ms"]) * 1e6)
     return Told(
-        f"The lock told {example['client']} at +{float(example['at_ms']):,.1f} ms that it {example['said']}. It was "
+        f"The lock told {example['client']} at {case.at()} that it {example['said']}. It was "
         f"granted in a session whose connection was closed at {at(run, ended_ns)}, {lasting(ago_ns)} before.",
         cause="ended session",
     )

@@ -233,12 +233,10 @@ def _stale_write(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 def _token(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    sections, when = run.sections, f"+{float(example['at_ms']):,.1f} ms"
-    start_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
+    example, sections = case.example, run.sections
     here = (sections["key"].astype(str) == str(example["key"])) & sections["token"].notna()
-    before = sections[(here & (sections["end_ns"] < start_ns)).to_numpy(bool)]
-    text = f"{example['client']} entered at {when} with the token {example['token']}"
+    before = sections[(here & (sections["end_ns"] < run.at_ns(example["at_ms"]))).to_numpy(bool)]
+    text = f"{example['client']} entered at {case.at()} with the token {example['token']}"
     if not len(before):
         return Told(f"{text}, which is not larger than that of an earlier section.")
     largest = before.iloc[int(before["token"].to_numpy(np.int64).argmax())]

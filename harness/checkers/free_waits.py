@@ -61,7 +61,6 @@ from harness.checkers.starvation import least_gap_ms
 from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
-from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.dead_entries import DeadEntry, dead_entries
 from harness.history.fault_windows import FOREVER_NS, between, longest_windows
@@ -454,13 +453,11 @@ def _listened(run: Recorded, ledger: Ledger, one: _Vain) -> dict[str, object]:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    client, key = printable(str(example["client"])), printable(str(example["key"]))
+    example, client = case.example, case.text("client")
     freed = _FREED.get(str(example.get("freed")), "")
     if freed:
-        by = f" by {printable(str(example['freed_by']))}" if "freed_by" in example else ""
-        freed = f" ({freed}{by} at {float(example['freed_ms']):+,.1f} ms)"
-    for_ns = float(example["for_ms"]) * 1e6
+        by = f" by {case.text('freed_by')}" if "freed_by" in example else ""
+        freed = f" ({freed}{by} at {case.at('freed_ms')})"
     did = (
         f"had {example['answers']:,} requests answered, but did not acquire the lock"
         if example["answers"]
@@ -468,30 +465,23 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
     cause: Cause = "not let in" if example["answers"] else "not woken"
     if example.get("was_notified") is False:
-        command, to = (printable(str(example[name])) for name in ("listened", "to"))
-        did, cause = (
-            f"sent and received nothing: it had sent {command} {to}, and no other request named {to}",
-            "not notified",
-        )
+        command, to = case.texts("listened", "to")
+        did = f"sent and received nothing: it had sent {command} {to}, and no other request named {to}"
+        cause = "not notified"
     if "limit_ms" in example:
-        asked, limit_ms = " ".join(printable(str(example[name])) for name in ("listened", "to")), example["limit_ms"]
-        limit = (
-            "without a time limit" if limit_ms * 1e6 >= FOREVER_NS else f"with a time limit of {milliseconds(limit_ms)}"
-        )
-        did = f"stayed blocked, and sent nothing: it had sent {asked} {limit}, and an expiry pushes nothing"
+        is_endless = example["limit_ms"] * 1e6 >= FOREVER_NS
+        limit = "without a time limit" if is_endless else f"with a time limit of {case.lasting('limit_ms')}"
+        did = f"stayed blocked, and sent nothing: it had sent {' '.join(case.texts('listened', 'to'))} {limit}, and an "
+        did += "expiry pushes nothing"
         cause = "blocked too long"
     if "told_ms" in example:
-        at_ms = float(example["told_ms"])
-        did = f"sent and received nothing, although a message of the release had reached it at {at_ms:+,.1f} ms"
+        did = f"sent and received nothing, although a message of the release had reached it at {case.at('told_ms')}"
     if "list" in example:
-        where, by, push = (printable(str(example[name])) for name in ("list", "pushed_by", "push"))
-        did = (
-            f"stayed blocked on {where}: {by} had pushed onto it and deleted it with one request, so it woke no client"
-        )
-        did += f" ({push})"
+        did = f"stayed blocked on {case.text('list')}: {case.text('pushed_by')} had pushed onto it and deleted it with "
+        did += f"one request, so it woke no client ({case.text('push')})"
         cause = "not notified"
     if "silent_ms" in example:
-        did += f"; it had been silent for {lasting(float(example['silent_ms']) * 1e6)}"
+        did += f"; it had been silent for {case.lasting('silent_ms')}"
     if (entry := example.get("entry")) is not None:
         of, where, put, node = (printable(str(entry[name])) for name in ("client", "key", "did", "node"))
         how = next(name for name in _ENDED if name in entry)
@@ -501,8 +491,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
             f"{float(entry[how]):+,.1f} ms, and no request took that entry out"
         )
     return Told(
-        f"{client} was waiting for {key}. From {float(example['at_ms']):+,.1f} ms on, for {lasting(for_ns)}, the key "
-        f"was free{freed} and no fault was in the way; meanwhile {client} {did}.",
+        f"{client} was waiting for {case.text('key')}. From {case.at()} on, for {case.lasting()}, the key was free"
+        f"{freed} and no fault was in the way; meanwhile {client} {did}.",
         cause=cause,
     )
 

@@ -18,10 +18,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fencepost.text import listed, milliseconds, plural, printable
+from fencepost.text import listed, milliseconds, plural
 from harness.checkers.free_waits import patience_ns, silences
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import between
 from harness.history.groups import rows_of
@@ -123,13 +122,10 @@ def _finding(run: Recorded, hung: Sequence[_Hung], longest: _Hung) -> Finding:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    client, call = printable(str(example["client"])), printable(str(example["call"]))
-    end = "did not return" if not example["returned"] else "returned later"
+    client, end = case.text("client"), "returned later" if case.example["returned"] else "did not return"
     return Told(
-        f"The {call} that {client} called at {float(example['called_ms']):+,.1f} ms sent nothing and heard nothing for "
-        f"{lasting(float(example['for_ms']) * 1e6)}, from {float(example['at_ms']):+,.1f} ms on, although no fault was "
-        f"in the way and {client} ran; it {end}."
+        f"The {case.text('call')} that {client} called at {case.at('called_ms')} sent nothing and heard nothing for "
+        f"{case.lasting()}, from {case.at()} on, although no fault was in the way and {client} ran; it {end}."
     )
 
 

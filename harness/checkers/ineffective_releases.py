@@ -19,10 +19,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from fencepost.quorum import quorum
-from fencepost.text import listed, milliseconds, out_of, plural, printable
+from fencepost.text import milliseconds, out_of, plural
 from harness.checkers.acquire_timeouts import SLACK_MS
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.groups import rows_of
@@ -155,14 +154,12 @@ def _example(run: Recorded, one: _Ineffective) -> dict[str, object]:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    nodes = [printable(str(node)) for node in example["nodes"]]
-    how = "was set again" if example["set_again"] else "stayed"
-    more = lasting(float(example["for_ms"]) * 1e6)
+    is_again = case.example["set_again"]
     return Told(
-        f"The lock told {example['client']} at +{float(example['at_ms']):,.1f} ms that it was released, but its "
-        f"value {how} on {listed(nodes)}, so that no majority was free for another {more}.",
-        cause="set again" if example["set_again"] else "stayed",
+        f"The lock told {case.example['client']} at {case.at()} that it was released, but its value "
+        f"{'was set again' if is_again else 'stayed'} on {case.listed('nodes')}, so that no majority was free for "
+        f"another {case.lasting()}.",
+        cause="set again" if is_again else "stayed",
     )
 
 

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from fencepost.history import process_of
 from fencepost.quorum import quorum
-from fencepost.text import milliseconds, plural, printable
+from fencepost.text import milliseconds, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import how_sent
 from harness.figures import KeyFigures, Row
@@ -219,17 +219,15 @@ def _example(run: Recorded, ledger: Ledger, place: _Place, attempts: Sequence[_A
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    client, where, node = (printable(str(example[name])) for name in ("client", "where", "node"))
-    attempts = plural(int(example["attempts"]), "attempt")
-    put, over, until = (f"{float(example[name]):+,.1f} ms" for name in ("put_ms", "over_ms", "until_ms"))
     why = ""
-    if "prolonged" in example:
-        why = f" The key lives on because of other clients: {printable(str(example['by']))} prolonged it last"
-        why = f"{why} ({printable(str(example['prolonged']))})."
+    if "prolonged" in case.example:
+        by, prolonged = case.texts("by", "prolonged")
+        why = f" The key lives on because of other clients: {by} prolonged it last ({prolonged})."
     return Told(
-        f"{client} took a place in {where} on {node} at {put}. It was over by {over}, and still there at {until}: it "
-        f"kept out {attempts} of other clients, although fewer clients than permits had a place.{why}",
+        f"{case.text('client')} took a place in {case.text('where')} on {case.text('node')} at {case.at('put_ms')}. It "
+        f"was over by {case.at('over_ms')}, and still there at {case.at('until_ms')}: it kept out "
+        f"{case.counted('attempts', 'attempt')} of other clients, although fewer clients than permits had a place."
+        f"{why}",
         cause="place kept",
     )
 

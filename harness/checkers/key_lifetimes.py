@@ -20,7 +20,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from fencepost.quorum import quorum
-from fencepost.text import count, listed, milliseconds, out_of, plural, printable
+from fencepost.text import count, milliseconds, out_of, plural
 from harness.explain.examples import Side
 from harness.explain.given_ttl import given_ttl
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
@@ -214,28 +214,27 @@ def _vouched_ns(run: Recorded, short: _Known) -> int | None:
 def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     lease, keys = float(example["lease_until_ms"]), float(example["keys_until_ms"])
-    client, too_long = printable(str(example["client"])), lasting((lease - keys) * 1e6)
+    client, too_long = case.text("client"), lasting((lease - keys) * 1e6)
     if "place_in" in example:
         return Told(
-            f"{client} was granted a lease until {lease:+,.1f} ms, and had its place in "
-            f"{printable(str(example['place_in']))} with others. That key expired by {keys:+,.1f} ms, {too_long} "
-            "before the lease ended: nothing had prolonged it for this client."
+            f"{client} was granted a lease until {lease:+,.1f} ms, and had its place in {case.text('place_in')} with "
+            f"others. That key expired by {keys:+,.1f} ms, {too_long} before the lease ended: nothing had prolonged it "
+            "for this client."
         )
     anew = example.get("prolonged_on")
     if anew is not None and len(anew) < quorum(len(run.nodes)):
-        nodes = f"only {listed([printable(str(node)) for node in anew])}" if anew else "no node"
+        nodes = f"only {case.listed('prolonged_on')}" if anew else "no node"
         return Told(
-            f"An extension at {float(example['at_ms']):+,.1f} ms gave {client} a lease until "
-            f"{lease:+,.1f} ms, although {nodes} can have prolonged its key by then; by {keys:+,.1f} ms the keys "
-            f"expire on so many nodes that no majority is left: the lease is {too_long} too long.",
+            f"An extension at {case.at()} gave {client} a lease until {lease:+,.1f} ms, although {nodes} can have "
+            f"prolonged its key by then; by {keys:+,.1f} ms the keys expire on so many nodes that no majority is left: "
+            f"the lease is {too_long} too long.",
             cause="not prolonged",
         )
     if "held_ms" in example:
-        by_ns = run.timeline.start_ns + round(keys * 1e6)
-        note, cause = renewals_ended(run, case.sides[0], by_ns) if case.sides else ("", None)
+        note, cause = renewals_ended(run, case.sides[0], run.at_ns(keys)) if case.sides else ("", None)
         return Told(
-            f"At {float(example['held_ms']):+,.1f} ms the lock told {client} that it still held it, but nothing had "
-            f"prolonged the keys in time: by {keys:+,.1f} ms they expire on so many nodes that no majority is left"
+            f"At {case.at('held_ms')} the lock told {client} that it still held it, but nothing had prolonged the keys "
+            f"in time: by {keys:+,.1f} ms they expire on so many nodes that no majority is left"
             f"{f'; {note}' if note else ''}.",
             cause=cause or "not prolonged",
         )

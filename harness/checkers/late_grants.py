@@ -143,13 +143,13 @@ def _example(run: Recorded, late: _Late) -> dict[str, object]:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example, side = case.example, case.named.get("section")
-    over, when = lasting(float(example["over_for_ms"]) * 1e6), f"+{float(example['at_ms']):,.1f} ms"
-    what = "its validity had ended" if example["shown_by"] == "deadline" else "its keys had expired on the nodes"
+    side, by_deadline = case.named.get("section"), case.example["shown_by"] == "deadline"
+    what = "its validity had ended" if by_deadline else "its keys had expired on the nodes"
     took = "" if side is None else f"took {lasting(side.start_ns - side.asked_from_ns)} and "
     return Told(
-        f"The acquire of {example['client']} {took}succeeded at {when}, {over} after {what}.",
-        cause="deadline" if example["shown_by"] == "deadline" else "expired",
+        f"The acquire of {case.example['client']} {took}succeeded at {case.at()}, {case.lasting('over_for_ms')} after "
+        f"{what}.",
+        cause="deadline" if by_deadline else "expired",
     )
 
 

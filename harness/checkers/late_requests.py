@@ -24,9 +24,8 @@ import msgspec
 import numpy as np
 
 from fencepost.history import process_of
-from fencepost.text import listed, plural, printable
+from fencepost.text import listed, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
@@ -212,15 +211,13 @@ def _finding(after: After, late: list[LateRequest]) -> Finding:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    client, node, command = (printable(str(example[name])) for name in ("client", "node", "command"))
     is_release = case.finding.kind == RENEWAL.name
     done = "its lock was released" if is_release else "its acquire was refused"
-    did = "prolonged" if example["how"] == "prolonged" else "set"
+    did = "prolonged" if case.example["how"] == "prolonged" else "set"
     return Told(
-        f"{client} was told that {done}, but {lasting(float(example['sent_after_ms']) * 1e6)} later the lock sent "
-        f"{command} for it to {node}, which {did} its key there by +{float(example['at_ms']):,.1f} ms: the key keeps "
-        "other clients out until it expires.",
+        f"{case.text('client')} was told that {done}, but {case.lasting('sent_after_ms')} later the lock sent "
+        f"{case.text('command')} for it to {case.text('node')}, which {did} its key there by {case.at()}: the key "
+        "keeps other clients out until it expires.",
         cause="renewed unheld" if did == "prolonged" else "set again" if is_release else None,
     )
 

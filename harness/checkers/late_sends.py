@@ -22,10 +22,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fencepost.history import process_of
-from fencepost.text import listed, milliseconds, plural, printable
+from fencepost.text import listed, milliseconds, plural
 from harness.checkers.free_waits import ran_ns, short_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged
 from harness.history.groups import rows_of
@@ -175,15 +174,12 @@ def _finding(run: Recorded, late: Sequence[_HeldUp], longest: _HeldUp) -> Findin
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    client, call, node, command = (printable(str(example[name])) for name in ("client", "call", "node", "command"))
-    by = listed([printable(str(one)) for one in example["taken_by"]])
-    number = int(example["connections"])
+    client, number = case.text("client"), int(case.example["connections"])
     held = "its only connection was" if number == 1 else f"all {number} connections of its process were"
     return Told(
-        f"{client} called {call} at {float(example['at_ms']):+,.1f} ms, and {command} went out to {node} only "
-        f"{lasting(float(example['for_ms']) * 1e6)} later. {client} ran and no fault was in the way; until then {held} "
-        f"taken by {by}, sent for clients that waited.",
+        f"{client} called {case.text('call')} at {case.at()}, and {case.text('command')} went out to "
+        f"{case.text('node')} only {case.lasting()} later. {client} ran and no fault was in the way; until then {held} "
+        f"taken by {case.listed('taken_by')}, sent for clients that waited.",
         cause="connections taken",
     )
 

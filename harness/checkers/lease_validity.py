@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fencepost.text import milliseconds, printable
+from fencepost.text import milliseconds
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import how_sent
 from harness.explain.words import at, lasting
@@ -68,9 +68,7 @@ class _Wrong(NamedTuple):
 def _overstated(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example, ttl = case.example, run.lease_ms
     told = float(example["validity_ms"])
-    text = (
-        f"At +{float(example['at_ms']):,.1f} ms the lock reported a validity of {told:,.1f} ms to {example['client']}"
-    )
+    text = f"At {case.at()} the lock reported a validity of {told:,.1f} ms to {example['client']}"
     side = case.named.get("section")
     if side is None or side.requested_ns is None or told > ttl:
         return Told(f"{text}, but keys live for {ttl:,.0f} ms: {float(example['too_long_by_ms']):,.1f} ms too long.")
@@ -85,16 +83,14 @@ def _lost(run: Recorded, evidence: Evidence, case: Case) -> Told:
     """Whether the extension set the key anew."""
     example, ledger = case.example, run.ledger
     text = (
-        f"At {float(example['at_ms']):+,.1f} ms an extension told {printable(str(example['client']))} that it held the "
-        f"lock, {lasting(float(example['late_by_ms']) * 1e6)} after its lease had ended; for some time no majority of "
-        "the nodes had held its key"
+        f"At {case.at()} an extension told {case.text('client')} that it held the lock, {case.lasting('late_by_ms')} "
+        "after its lease had ended; for some time no majority of the nodes had held its key"
     )
     if ledger is not None:
         rows = ledger.rows
         own = (rows["what"] == "set") & (rows["f"] == "extend") & (rows["task"] == example["client"])
         own &= (rows["section"] == example["section"]) & (rows["life"] == example["life"])
-        told_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
-        own &= (rows["complete_ns"] - told_ns).abs() <= 1
+        own &= (rows["complete_ns"] - run.at_ns(example["at_ms"])).abs() <= 1
         if len(places := np.flatnonzero(own.to_numpy(bool))):
             how = how_sent(run, ledger.change(int(places[-1])))
             return Told(f"{text}. The extension set the key anew: {how}.", cause="set by an extension")

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.text import count, milliseconds, number, plural, printable
+from fencepost.text import count, milliseconds, number, plural
 from harness.checkers.starvation import CROWD
 from harness.explain.causes import KEEP_CLIENTS_OUT
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
@@ -243,13 +243,11 @@ def _any_client_tried(run: Recorded, since_ns: int) -> bool:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    client, key, node, sent = (printable(str(example[name])) for name in ("client", "key", "node", "sent"))
-    times, asked = plural(int(example["times"]), "time"), plural(int(example["asked"]), "request")
+    client, key, node, sent = case.texts("client", "key", "node", "sent")
     return Told(
-        f"{client} had set {key} on {node}, which calls of the lock had set and deleted again {times}: {sent}. That "
-        f"call ended without deleting it, it has no time to live, and no request deleted it any more. Since then "
-        f"{asked} of other clients named it.",
+        f"{client} had set {key} on {node}, which calls of the lock had set and deleted again "
+        f"{case.counted('times', 'time')}: {sent}. That call ended without deleting it, it has no time to live, and no "
+        f"request deleted it any more. Since then {case.counted('asked', 'request')} of other clients named it.",
         cause="left mutex",
     )
 

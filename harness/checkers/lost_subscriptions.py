@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fencepost.history import process_of
-from fencepost.text import milliseconds, plural, printable
+from fencepost.text import milliseconds, plural
 from harness.checkers.free_waits import (
     LEAST_OVERSLEPT,
     SLACK_MS,
@@ -32,7 +32,6 @@ from harness.checkers.free_waits import (
     silences,
 )
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged
 from harness.history.free_times import names_of
@@ -188,17 +187,14 @@ def _example(run: Recorded, one: _Sleep) -> dict[str, object]:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    client, key, node, words = (printable(str(example[name])) for name in ("client", "key", "node", "subscribed"))
-    at_ms, sent_ms, lost_ms, answered_ms, silent_ms = (
-        float(example[name]) for name in ("at_ms", "subscribed_ms", "lost_ms", "answered_ms", "silent_since_ms")
-    )
-    closed = f"{node} closed that connection" if example["closed_by"] == "node" else "A fault cut that connection"
+    client, key, node, words = case.texts("client", "key", "node", "subscribed")
+    is_by_node = case.example["closed_by"] == "node"
+    closed = f"{node} closed that connection" if is_by_node else "A fault cut that connection"
     return Told(
-        f"{client} had sent {words} to {node} at {sent_ms:+,.1f} ms. {closed} at {lost_ms:+,.1f} ms; {node} answered "
-        f"{client} again from {answered_ms:+,.1f} ms on, but {client} never subscribed again. While it "
-        f"waited for {key} it was silent since {silent_ms:+,.1f} ms; the key came free at {at_ms:+,.1f} ms, "
-        f"and {client} slept on for {lasting(float(example['for_ms']) * 1e6)}.",
+        f"{client} had sent {words} to {node} at {case.at('subscribed_ms')}. {closed} at {case.at('lost_ms')}; {node} "
+        f"answered {client} again from {case.at('answered_ms')} on, but {client} never subscribed again. While it "
+        f"waited for {key} it was silent since {case.at('silent_since_ms')}; the key came free at {case.at()}, "
+        f"and {client} slept on for {case.lasting()}.",
         cause="subscription lost",
     )
 

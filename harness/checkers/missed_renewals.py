@@ -30,7 +30,7 @@ import numpy as np
 
 from fencepost.history import process_of
 from fencepost.quorum import quorum
-from fencepost.text import listed, milliseconds, out_of, plural, printable
+from fencepost.text import milliseconds, out_of, plural
 from harness.checkers.free_waits import SECOND_NS, ran_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
@@ -196,22 +196,20 @@ def _example(run: Recorded, one: _Missed) -> dict[str, object]:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    client, nodes = printable(str(example["client"])), [printable(str(node)) for node in example["nodes"]]
-    granted, at, left = (float(example[name]) for name in ("granted_ms", "at_ms", "left_ms"))
-    failed = plural(int(example.get("failed", 0)), "request")
-    sent = f"sent none after {failed} to renew it that failed" if "failed" in example else _NOTHING
-    ended = f"The key had expired on {listed(nodes)} by" if nodes else "The lock said that it was no longer held at"
+    client, nodes = case.text("client"), case.listed("nodes")
+    after_ms = float(case.example["at_ms"]) - float(case.example["granted_ms"])
+    sent = "had not sent one request to renew it"
+    if "failed" in case.example:
+        sent = f"sent none after {case.counted('failed', 'request')} to renew it that failed"
+    ended = f"The key had expired on {nodes} by" if nodes else "The lock said that it was no longer held at"
     return Told(
-        f"{client} was granted the lock at {granted:+,.1f} ms and was inside until {left:+,.1f} ms. {ended} "
-        f"{at:+,.1f} ms, {milliseconds(at - granted)} after the grant, because the lock "
-        f"{sent}. {client} ran, no fault was in the way, and whenever it had "
-        "asked before, the lock had said that it was still held.",
+        f"{client} was granted the lock at {case.at('granted_ms')} and was inside until {case.at('left_ms')}. {ended} "
+        f"{case.at()}, {milliseconds(after_ms)} after the grant, because the lock {sent}. {client} ran, no fault was "
+        "in the way, and whenever it had asked before, the lock had said that it was still held.",
         cause="not renewed",
     )
 
 
-_NOTHING: Final = "had not sent one request to renew it"
 MISSED: Final = FindingKind(
     "renewal-missed",
     "lease",

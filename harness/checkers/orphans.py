@@ -21,11 +21,10 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from fencepost.text import count, milliseconds, plural, printable
+from fencepost.text import count, milliseconds, printable
 from harness.explain import causes
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
-from harness.explain.words import lasting
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
@@ -381,26 +380,24 @@ def _renewed(run: Recorded, orphan: _Orphan) -> dict[str, object]:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    how = ""
+    example, how = case.example, ""
     if "sent" in example:
-        how = f" {printable(str(example['by']))} had set it: {printable(str(example['sent']))}."
+        how = f" {case.text('by')} had set it: {case.text('sent')}."
     if example.get("in_background"):
         how += " It was a renewal in the background, which the release neither stopped nor waited for."
     cause: causes.Cause | None = "set again" if example.get("in_background") else None
     if "renewed" in example and cause is None:
         cause = "renewed unheld"
-        times, by = plural(int(example["renewed"]), "time"), printable(str(example["renewed_by"]))
-        how += f" {by} went on prolonging it, {times}, although no call held it; last, {example['renewal']}."
+        times = case.counted("renewed", "time")
+        how += f" {case.text('renewed_by')} went on prolonging it, {times}, although no call held it; last, "
+        how += f"{example['renewal']}."
     if "ttl_ms" in example and cause is None:
-        ttl_ms = example["ttl_ms"]
-        cause = "no expiry" if ttl_ms is None else "overlong"
-        given = "no expiry" if ttl_ms is None else f"a TTL of {lasting(float(ttl_ms) * 1e6)}"
+        cause = "no expiry" if example["ttl_ms"] is None else "overlong"
+        given = "no expiry" if example["ttl_ms"] is None else f"a TTL of {case.lasting('ttl_ms')}"
         how += f" The last request that set or prolonged it gave it {given}."
     return Told(
-        f"{printable(str(example['node']))} kept a key of {printable(str(example['key']))} that had no owner for "
-        f"{lasting(float(example['for_ms']) * 1e6)}, from +{float(example['at_ms']):,.1f} ms on "
-        f"({example['cause']}); the TTL is {run.lease_ms:,.0f} ms.{how}",
+        f"{case.text('node')} kept a key of {case.text('key')} that had no owner for {case.lasting()}, from "
+        f"{case.at()} on ({example['cause']}); the TTL is {run.lease_ms:,.0f} ms.{how}",
         cause=cause,
     )
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from fencepost.quorum import quorum
-from fencepost.text import listed, milliseconds, out_of, plural, printable
+from fencepost.text import milliseconds, out_of, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.groups import rows_of
@@ -109,12 +109,11 @@ def _kept(run: Recorded, backing: Backing) -> Iterator[_Kept]:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    client, nodes = printable(str(example["client"])), [printable(str(node)) for node in example["nodes"]]
+    client, ttl_ms = case.text("client"), float(case.example["ttl_ms"])
     return Told(
-        f"{client} acquired the lock at {float(example['at_ms']):+,.1f} ms. The lock gave its key on {listed(nodes)} a "
-        f"TTL of {float(example['ttl_ms']):,.0f} ms or more, although {client} had asked for {run.lease_ms:,.0f} ms: "
-        f"if {client} dies, no other client can acquire the lock for that long."
+        f"{client} acquired the lock at {case.at()}. The lock gave its key on {case.listed('nodes')} a TTL of "
+        f"{ttl_ms:,.0f} ms or more, although {client} had asked for {run.lease_ms:,.0f} ms: if {client} dies, no other "
+        "client can acquire the lock for that long."
     )
 
 

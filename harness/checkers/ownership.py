@@ -290,8 +290,7 @@ def _finding(kind: FindingKind, touched: list[Touched]) -> Finding:
 
 def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
-    of, node, by = (printable(str(example[name])) for name in ("of", "node", "by"))
-    when = f"+{float(example['at_ms']):,.1f} ms"
+    of, node, by = case.texts("of", "node", "by")
     did = {
         "deleted": "deleted the key of",
         "prolonged": "prolonged the key of",
@@ -310,10 +309,7 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if is_shared and change is not None and example["how"] in ("deleted", "prolonged"):
         cause = "another task's release" if process_of(by) == process_of(of) else "shared value"
         why = f"Both had drawn the same value, {printable(str(change['was']))}."
-    return Told(
-        f"{by} {did} {of} on {node}, by {when}{how}. {why}",
-        cause=cause,
-    )
+    return Told(f"{by} {did} {of} on {node}, by {case.at()}{how}. {why}", cause=cause)
 
 
 ANOTHERS: Final = FindingKind(

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fencepost.quorum import quorum
-from fencepost.text import milliseconds, printable
+from fencepost.text import printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import who_did
 from harness.figures import CheckerFigures
@@ -152,12 +152,10 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     deleted = _last_own(run, str(example["client"]), int(example["life"]), int(example["section"]))
     if deleted is None:
         return Told(f"{printable(case.finding.text).rstrip('.')}.")
-    client, at_ms = printable(str(example["client"])), float(example["at_ms"])
     done = who_did(run, deleted, str(example["client"]), "deleted the key")
-    left = milliseconds(float(example["validity_left_ms"]))
     return Told(
-        f"The release of {client} said at {at_ms:+,.1f} ms, {left} before the lease was over, that the lock was no "
-        f"longer held: {done}.",
+        f"The release of {case.text('client')} said at {case.at()}, {case.lasting('validity_left_ms')} before the "
+        f"lease was over, that the lock was no longer held: {done}.",
         cause="deleted by itself",
     )
 

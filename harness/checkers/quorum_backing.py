@@ -25,7 +25,6 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.node_replies import few_had_granted
 from harness.explain.renewals import renewals_ended
 from harness.explain.requests import may_be_of, who_did
-from harness.explain.words import lasting
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
 from harness.history.quorum_support import LOSSES, Backing, Loss, WeakStretch, in_words, losses_by_node
 from harness.history.recorded import Recorded, named
@@ -135,12 +134,11 @@ def _example(run: Recorded, backing: Backing, stretch: WeakStretch) -> dict[str,
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
-    when, for_ns = f"+{float(example['at_ms']):,.1f} ms", float(example["for_ms"]) * 1e6
-    text = (
-        f"{example['client']} was inside and within its reported validity. Yet for {lasting(for_ns)}, from {when} on, "
-    )
     why = "; ".join(printable(str(node)) for node in example.get("nodes", ()))
-    text = f"{text}no majority of the nodes can have held its key{f': {why}' if why else ''}."
+    text = (
+        f"{example['client']} was inside and within its reported validity. Yet for {case.lasting()}, from {case.at()} "
+        f"on, no majority of the nodes can have held its key{f': {why}' if why else ''}."
+    )
     side = case.named.get("section")
     few = None if side is None else few_had_granted(run, evidence, side)
     if few is None:
@@ -150,7 +148,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
             text = text if anew is None else f"{text} Then {anew}."
             why, cause = "", None
             if side is not None and example["cause"] == "expired":
-                ended_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6 + for_ns)
+                ended_ns = run.at_ns(float(example["at_ms"]) + float(example["for_ms"]))
                 why, cause = renewals_ended(run, side, ended_ns)
             return Told(f"{text[:-1]}; {why}." if why else text, cause=cause or of_loss(example["cause"]))
         return Told(
@@ -166,7 +164,7 @@ def _own_doing(run: Recorded, side: Side, example: Mapping[str, Any]) -> str | N
     if ledger is None or how not in ("deleted", "expired"):
         return None
     rows = ledger.rows
-    until_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
+    until_ns = run.at_ns(example["at_ms"])
     gone = rows[((rows["what"] == how) & (rows["owner"] >= 0) & (rows["at_ns"] <= until_ns + _ROUNDED_NS))]
     setters = rows.iloc[gone["owner"].to_numpy(np.int64)]
     is_own = (setters["task"] == side.client) & (setters["section"] == side.section)
@@ -188,7 +186,7 @@ def _set_anew(run: Recorded, side: Side, example: Mapping[str, Any]) -> str | No
     if run.ledger is None:
         return None
     rows = run.ledger.rows
-    from_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6) - _ROUNDED_NS
+    from_ns = run.at_ns(example["at_ms"]) - _ROUNDED_NS
     own = rows[((rows["what"] == "set") & (rows["task"] == side.client) & (rows["section"] == side.section)).to_numpy()]
     is_asked = own["is_in_call"] & own["f"].isin(["acquire", "reenter"])
     is_own = own["value"].isin(own["value"][is_asked].dropna().tolist()) & ~is_asked

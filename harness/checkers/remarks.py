@@ -59,7 +59,7 @@ def _gap(run: Recorded, figures: liveness.Figures | None) -> Iterator[str]:
         return
     if figures.longest_gap_ms < least_gap_ms(run):
         return
-    since_ns = run.timeline.start_ns + round(figures.longest_gap_at_ms * 1e6)
+    since_ns = run.at_ns(figures.longest_gap_at_ms)
     around = out_of_order(run, since_ns, since_ns + round(figures.longest_gap_ms * 1e6))
     yield (
         f"The longest time without a grant, although a client could reach a majority of the nodes, was "

@@ -25,12 +25,11 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fencepost.text import milliseconds, plural, printable
+from fencepost.text import milliseconds, plural
 from harness.checkers.free_waits import LEAST_ANSWERS, ran_ns
 from harness.checkers.starvation import least_gap_ms
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
-from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.entries import ADD, RENEW
 from harness.history.free_times import names_of
@@ -177,25 +176,22 @@ def _went(run: Recorded, ledger: Ledger, change: Change) -> dict[str, object]:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    client, key, where = (printable(str(example[name])) for name in ("client", "key", "out_of"))
-    answers, past = (plural(int(example[name]), what) for name, what in _COUNTED.items())
+    example, (key, where) = case.example, case.texts("key", "out_of")
     if "went" in example:
-        node, renewed = printable(str(example["node"])), str(example.get("renewed", ""))
+        node, renewed = case.text("node"), str(example.get("renewed", ""))
         how = f"{where} expired on {node}" if example["went"] == "expired" else f"{node} lost {where}"
         how, again = f"{how}, and its entry went with it{renewed and f' ({renewed})'}", ""
     else:
-        how = f"{printable(str(example['by']))} took its entry out of {where}: {printable(str(example['took']))}"
+        how = f"{case.text('by')} took its entry out of {where}: {case.text('took')}"
         again = f" and never asked for {key} itself"
     return Told(
-        f"{client} was waiting for {key} when, at {float(example['at_ms']):+,.1f} ms, {how}. Its acquire went on for "
-        f"{lasting(float(example['for_ms']) * 1e6)} and had {answers} answered, but it added no entry again{again}; "
-        f"{past} of other clients got in before it ended.",
+        f"{case.text('client')} was waiting for {key} when, at {case.at()}, {how}. Its acquire went on for "
+        f"{case.lasting()} and had {case.counted('answers', 'request')} answered, but it added no entry again{again}; "
+        f"{case.counted('overtaken', 'later acquire')} of other clients got in before it ended.",
         cause="entry lost" if "went" in example else "entry removed",
     )
 
 
-_COUNTED: Final = {"answers": "request", "overtaken": "later acquire"}
 REMOVED: Final = FindingKind(
     "waits-without-entry",
     "liveness",

@@ -32,7 +32,6 @@ from harness.explain.causes import KEEP_CLIENTS_OUT, Cause
 from harness.explain.given_to_ended import given_to_ended
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.refused_by_own import refused_by_own
-from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged, reach
 from harness.history.groups import Ints, rows_of
@@ -266,12 +265,11 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     nodes, absent = (tuple(printable(str(node)) for node in example.get(name, ())) for name in ("nodes", "absent"))
     error, is_unloaded = str(example.get("error", "")), bool(example.get("is_unloaded"))
     obstacle = Obstacle(example["obstacle"], nodes, absent, error, is_unloaded)
-    stuck = obstacle.kind == "split votes" and obstacle.nodes
     clients = [printable(str(client)) for client in example["clients"]]
-    since_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
+    since_ns = run.at_ns(example["at_ms"])
     until_ns = since_ns + round(float(example["for_ms"]) * 1e6)
     why, cause = in_words(obstacle), _CAUSES.get(obstacle.kind, "unknown")
-    if stuck:
+    if obstacle.kind == "split votes" and obstacle.nodes:
         cause = "stuck keys"
     if obstacle.kind == "stuck keys":
         if given := given_to_ended(run, str(example["key"]), example["nodes"], since_ns, until_ns):
@@ -279,9 +277,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     elif obstacle.kind == "split votes" and (own := refused_by_own(run, clients, since_ns, until_ns)):
         why, cause = f"{why}; {own}", "not undone"
     return Told(
-        f"For {lasting(float(example['for_ms']) * 1e6)} from +{float(example['at_ms']):,.1f} ms on, no client was "
-        f"inside {printable(str(example['key']))} and none acquired it, although {listed(clients)} tried and could "
-        f"reach a majority of the nodes: {why}.",
+        f"For {case.lasting()} from {case.at()} on, no client was inside {case.text('key')} and none acquired it, "
+        f"although {listed(clients)} tried and could reach a majority of the nodes: {why}.",
         cause=cause,
     )
 

@@ -23,10 +23,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from fencepost.history import process_of
-from fencepost.text import milliseconds, plural, printable
+from fencepost.text import milliseconds, plural
 from harness.checkers.free_waits import SLACK_MS, patience_ns, ran_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import between
 from harness.history.groups import rows_of
@@ -168,17 +167,13 @@ def _example(run: Recorded, ledger: Ledger, one: _Unasked) -> dict[str, object]:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    client, key = printable(str(example["client"])), printable(str(example["key"]))
-    left = ""
+    example, client, left = case.example, case.text("client"), ""
     if "left" in example:
-        process, words = process_of(client), printable(str(example["left"]))
-        left = f"; {process} sent {words} at {float(example['left_ms']):+,.1f} ms, while {client} waited"
-    since_ms, at_ms, for_ms = (float(example[name]) for name in ("waited_since_ms", "at_ms", "for_ms"))
+        left = f"; {process_of(client)} sent {case.text('left')} at {case.at('left_ms')}, while {client} waited"
     return Told(
-        f"{client} was waiting for {key} since {since_ms:+,.1f} ms. It asked, had an answer at {at_ms:+,.1f} ms, and "
-        f"asked for nothing in the next {lasting(for_ms * 1e6)}. Meanwhile {example['overtaken']} acquires of others "
-        f"that had begun later were granted, {example['own']} of them of its own process{left}.",
+        f"{client} was waiting for {case.text('key')} since {case.at('waited_since_ms')}. It asked, had an answer at "
+        f"{case.at()}, and asked for nothing in the next {case.lasting()}. Meanwhile {example['overtaken']} acquires "
+        f"of others that had begun later were granted, {example['own']} of them of its own process{left}.",
         cause="stopped asking",
     )
 

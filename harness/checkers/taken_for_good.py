@@ -76,20 +76,18 @@ def _example(run: Recorded, change: Change) -> dict[str, object]:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    key = printable(str(example["key"]))
-    if "client" not in example:
-        node, command = (printable(str(example[name])) for name in ("node", "command"))
+    key = case.text("key")
+    if "client" not in case.example:
         return Told(
-            f"{node} carried out {command} at {float(example['at_ms']):+,.1f} ms for a connection that its client had "
-            f"left, and no request gave the permit of {key} back: it is lost for good.",
+            f"{case.text('node')} carried out {case.text('command')} at {case.at()} for a connection that its client "
+            f"had left, and no request gave the permit of {key} back: it is lost for good.",
             cause="never given back",
         )
-    client = printable(str(example["client"]))
-    then = _THEN.get(str(example["outcome"]), "was gone before the call ended")
+    client, sent = case.texts("client", "sent")
+    then = _THEN.get(str(case.example["outcome"]), "was gone before the call ended")
     return Told(
-        f"{client} took a permit of {key}: {printable(str(example['sent']))}. {client} {then}, and no request gave the "
-        "permit back: it is lost for good.",
+        f"{client} took a permit of {key}: {sent}. {client} {then}, and no request gave the permit back: it is lost "
+        "for good.",
         cause="never given back",
     )
 

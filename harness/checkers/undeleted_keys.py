@@ -27,7 +27,6 @@ from fencepost.quorum import quorum
 from fencepost.text import count, listed, milliseconds, plural, printable
 from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
 from harness.history.groups import rows_of
@@ -312,24 +311,20 @@ def _of_habit(left: Counter[str], there: Counter[str]) -> frozenset[str]:
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
-    where = f"{printable(str(example['node']))} kept its key of {printable(str(example['key']))}"
-    where += f" for another {lasting(float(example['for_ms']) * 1e6)} after "
-    when = f"+{float(example['at_ms']):,.1f} ms"
+    where = f"{case.text('node')} kept its key of {case.text('key')} for another {case.lasting()} after "
     if "by" not in example:
-        done = f"the attempt that had set it was refused, at {when}"
+        done = f"the attempt that had set it was refused, at {case.at()}"
         if example["after"] == "attempt":
             return Told(f"{where}{done}, {_ALTHOUGH}.")
         return Told(f"{where}{done}, and the lock never asked for its deletion.", cause="not undone")
     said, cause = _SAID[str(example["outcome"])]
     although = _ALTHOUGH if example["after"] == "release" else "although no node had said so"
-    told = f"{where}{printable(str(example['by']))}'s release {said}, at {when}, {although}."
+    told = f"{where}{case.text('by')}'s release {said}, at {case.at()}, {although}."
     if "asked" not in example:
         return Told(f"{told} The release asked the node for nothing.", cause=cause)
     reply = printable(str(example["reply"])[:_LONGEST])
     answered = f", and the node answered {reply}" if reply else ", which had no answer"
-    return Told(
-        f"{told} The last that it had asked the node was {printable(str(example['asked']))}{answered}.", cause=cause
-    )
+    return Told(f"{told} The last that it had asked the node was {case.text('asked')}{answered}.", cause=cause)
 
 
 _ALTHOUGH: Final = "although no fault was in the way of deleting it"

@@ -13,10 +13,10 @@ Nothing is said of locks that renew by themselves: they may answer without askin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
-from fencepost.text import count, listed, plural, printable
+from fencepost.text import count, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
@@ -128,19 +128,16 @@ def _finding(run: Recorded, backing: Backing, f: Step, granted: int, unheld: lis
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example = case.example
-    held_by = example["held_by"]
-    assert isinstance(held_by, Sequence)
-    nodes = f"only {listed(list(map(str, held_by)))}" if held_by else "no node"
-    client, at_ms = printable(str(example["client"])), float(example["at_ms"])
+    client, held_by = case.text("client"), case.listed("held_by")
+    nodes = f"only {held_by}" if held_by else "no node"
     if case.finding.kind == NESTED.name:
         return Told(
-            f"{client} acquired the lock once more after its lease had expired, and this succeeded at "
-            f"+{at_ms:,.1f} ms, although {nodes} can have had its value."
+            f"{client} acquired the lock once more after its lease had expired, and this succeeded at {case.at()}, "
+            f"although {nodes} can have had its value."
         )
     return Told(
-        f"An extension of {client} succeeded at +{at_ms:,.1f} ms, although {nodes} can still have had its value. So "
-        "no majority can have agreed to it."
+        f"An extension of {client} succeeded at {case.at()}, although {nodes} can still have had its value. So no "
+        "majority can have agreed to it."
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fencepost.text import listed, milliseconds, plural, printable
 from harness.explain.replies import Span
 from harness.history.groups import rows_of
 from harness.history.recorded import Recorded
@@ -59,6 +60,29 @@ class Case:
     @property
     def sides(self) -> tuple[Side, ...]:
         return tuple(sorted(self.named.values(), key=lambda side: side.start_ns))
+
+    def text(self, name: str) -> str:
+        """A field of the example, to be printed."""
+        return printable(str(self.example[name]))
+
+    def texts(self, *names: str) -> tuple[str, ...]:
+        return tuple(map(self.text, names))
+
+    def listed(self, name: str) -> str:
+        """`n1 and n2`; empty if the field lists nothing."""
+        names = [printable(str(one)) for one in self.example[name]]
+        return listed(names) if names else ""
+
+    def at(self, name: str = "at_ms") -> str:
+        """`+2,310.4 ms`, since the start of the load."""
+        return f"{float(self.example[name]):+,.1f} ms"
+
+    def lasting(self, name: str = "for_ms") -> str:
+        return milliseconds(float(self.example[name]))
+
+    def counted(self, name: str, noun: str) -> str:
+        """`1 request`, `3 requests`."""
+        return plural(int(self.example[name]), noun)
 
     @property
     def span(self) -> Span | None:

@@ -82,7 +82,7 @@ def how_sent(run: Recorded, change: Change) -> str:
 def change_told(run: Recorded, ledger: Ledger, example: Mapping[str, Any]) -> Change | None:
     """The change of the key that this example tells of."""
     rows = ledger.rows
-    at_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
+    at_ns = run.at_ns(example["at_ms"])
     near = (rows["at_ns"] - at_ns).abs().to_numpy() <= _ROUNDED_NS
     hows = ("changed", "deleted") if example["how"] == "removed" else (example["how"],)
     own = near & rows["what"].isin(hows).to_numpy(bool) & (rows["node"] == example["node"]).to_numpy(bool)

@@ -118,7 +118,7 @@ def _set_before(run: Recorded, key: str, nodes: tuple[str, ...], moment_ns: int,
 
 def _moment(run: Recorded, example: Mapping[str, Any]) -> int | None:
     at_ms = example.get("at_ms")
-    return run.timeline.start_ns + round(at_ms * 1e6) if isinstance(at_ms, int | float) else None
+    return run.at_ns(at_ms) if isinstance(at_ms, int | float) else None
 
 
 def _length(example: Mapping[str, Any]) -> int:

@@ -117,6 +117,10 @@ class RunTables:
         """Milliseconds since the start of the load, as examples tell them."""
         return (int(at_ns) - self.timeline.start_ns) / 1e6
 
+    def at_ns(self, at_ms: float) -> int:
+        """The moment that an example tells."""
+        return self.timeline.start_ns + round(float(at_ms) * 1e6)
+
     @cached_property
     def is_open_ended(self) -> bool:
         """Whether the lock promised no time with any of its grants."""
