@@ -104,18 +104,14 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
     staying: defaultdict[int, dict[str, _Stay]] = defaultdict(dict)
     handed_on = HandedOn(run, backing.owners)
     clients, left_ns = run.sections["client"].astype(str).tolist(), run.sections["end_ns"].tolist()
-    columns = ("section", "value", "lock_key", "node", "from_min_ns", "from_max_ns", "to_min_ns", "expires_ns")
-    for setter, value, key, node, since_ns, from_ns, to_ns, *ends in rows_of(
-        backing.owners.holdings, *columns, "let_go_ns"
-    ):
-        for section, taken_ns in handed_on.uses(setter, value, str(key), from_ns, to_ns):
-            until_ns = min(to_ns, *ends, taken_ns)
-            if section not in released or until_ns - max(from_ns, released[section]) <= _SLACK_NS:
+    for held in backing.owners.each:
+        for section, taken_ns in handed_on.uses(held):
+            until_ns = min(held.until_ns, taken_ns)
+            if section not in released or until_ns - (from_ns := max(held.from_max_ns, released[section])) <= _SLACK_NS:
                 continue
-            missed_ns = first_missed_ns(run, clients[section], node, key, max(from_ns, released[section]), until_ns)
+            missed_ns = first_missed_ns(run, clients[section], held.node, held.lock_key, from_ns, until_ns)
             if until_ns - missed_ns > _SLACK_NS:
-                settled_ns = max(from_ns, released[section]) + _SLACK_NS
-                staying[section][str(node)] = _Stay(since_ns, settled_ns, until_ns)
+                staying[section][held.node] = _Stay(held.from_min_ns, from_ns + _SLACK_NS, until_ns)
     for section in sorted(staying):
         at_ns, undisturbed_from_ns = released[section], left_ns[section] - _SLACK_NS
         healthy = {

@@ -111,11 +111,9 @@ def _shared(run: Recorded, owners: Owners) -> dict[str, list[int]]:
     """The values that are not unique on a key, with the places of the sections that used them there. One of a process
     is enough if it lets its tasks in one after the other."""
     handed_on, again = HandedOn(run, owners), set[int]()
-    columns = ("section", "value", "key", "lock_key", "from_max_ns", "to_min_ns")
-    for section, value, key, lock_key, from_ns, to_ns in rows_of(owners.holdings, *columns):
-        if (str(key), value) in owners.shared:
-            used = [use.section for use in handed_on.uses(section, value, str(lock_key), from_ns, to_ns)]
-            again.update(used[1:])
+    for held in owners.each:
+        if (held.key, held.value) in owners.shared:
+            again.update([use.section for use in handed_on.uses(held)][1:])
     found: dict[str, list[int]] = {}
     for (_, value), rows in owners.shared.items():
         if len(set(rows) - again) > 1 and not _take_turns(run, rows):

@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import msgspec
 import numpy as np
@@ -176,7 +176,7 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
     calls_again = _CallsAgain(run, owners)
     orphans: list[_Orphan] = []
     chains: dict[tuple[str, str], _Chain] = {}
-    for row in map(_OrphanedKey._make, rows_of(owners.holdings, *_OrphanedKey._fields)):
+    for row in owners.each:
         before = chains.get((row.node, row.key))
         if row.began == "seen" and before is not None and before.value is not None and before.value == row.value:
             # The same value again, behind a time in which the node was out of sight.
@@ -239,30 +239,6 @@ class _CallsAgain:
             if not used or value in used:
                 return began_ns
         return FOREVER_NS
-
-
-class _OrphanedKey(NamedTuple):
-    """The columns of `Owners.holdings` that matter here."""
-
-    node: str
-    key: str
-    lock_key: str
-    value: str | None
-    section: int
-    began: str
-    from_min_ns: int
-    from_max_ns: int
-    to_min_ns: int
-    expires_ns: int
-    renewals: tuple[int, ...]
-    renewed_by: tuple[int, ...]
-    renewals_sent: tuple[int, ...]
-    taken_over_ns: int
-    ttls_ms: tuple[float | None, ...]
-    run: int
-    done_ns: int
-    is_gone: bool
-    event: int
 
 
 @dataclass(slots=True)

@@ -21,7 +21,6 @@ from fencepost.quorum import quorum
 from fencepost.text import milliseconds, out_of, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
-from harness.history.groups import rows_of
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
 from harness.history.without_expiry import are_taken_over
@@ -93,14 +92,13 @@ def is_overlong(run: Recorded, ttl_ms: float | None) -> bool:
 def _kept(run: Recorded, backing: Backing) -> Iterator[_Kept]:
     """By section, the longest time to live that a majority of its nodes was told. By a wrong clock it may be any."""
     starts = run.sections["start_ns"].tolist()
-    columns = ("section", "node", "from_min_ns", "to_min_ns", "before_renewals", "ttls_ms")
     told: defaultdict[int, dict[str, int]] = defaultdict(dict)
-    for section, node, from_ns, to_ns, renewed, ttls_ms in rows_of(backing.owners.holdings, *columns):
-        if section < 0 or run.wrong_clocks.touch(node, from_ns, to_ns):
+    for held in backing.owners.each:
+        if held.section < 0 or run.wrong_clocks.touch(held.node, held.from_min_ns, held.to_min_ns):
             continue
-        by_yes = sum(since_ns <= starts[section] for since_ns, _ in renewed)
-        if known := [ttl_ms for ttl_ms in (ttls_ms[by_yes], ttls_ms[-1]) if ttl_ms is not None]:
-            told[section][str(node)] = max(known)
+        by_yes = sum(since_ns <= starts[held.section] for since_ns, _ in held.before_renewals)
+        if known := [ttl_ms for ttl_ms in (held.ttls_ms[by_yes], held.ttls_ms[-1]) if ttl_ms is not None]:
+            told[held.section][held.node] = max(known)
     for section, by_node in sorted(told.items()):
         majority = quorum(len(backing.nodes(section)))
         if len(by_node) >= majority:

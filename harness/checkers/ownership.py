@@ -158,8 +158,9 @@ class _KeyOwners:
         self._is_one_node, self._ttl_ns = run.config.nodes == 1, int(run.config.ttl_ms * 1e6)
         self._places, self._overlong = places_of(run.sections), set[int]()
         if run.owners is not None:
-            holdings = rows_of(run.owners.holdings, "event", "ttls_ms")
-            self._overlong = {event for event, ttls in holdings if any(is_overlong(run, ttl) for ttl in ttls)}
+            self._overlong = {
+                held.event for held in run.owners.each if any(is_overlong(run, ttl) for ttl in held.ttls_ms)
+            }
         released = run.ops[(run.ops["f"] == "release").to_numpy(bool)]
         self._left = {tuple(of): at for *of, at in rows_of(released, "client", "life", "section", "complete_ns")}
         self._end, self._deadline = (

@@ -31,6 +31,7 @@ from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
 from harness.history.groups import rows_of
 from harness.history.handed_on import HandedOn
+from harness.history.held_keys import HeldKey
 from harness.history.key_owners import Owners
 from harness.history.recorded import Recorded
 from harness.history.undone_attempts import attempts_never_undone
@@ -126,12 +127,12 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
     told_lost = set(rows_of(run.ops[is_lost.to_numpy(bool)], "client", "life", "section"))
     found: dict[After, list[_Key]] = {"release": [], "release denied": []}
     for row in _holdings(owners):
-        for section, taken_ns in handed_on.uses(row.section, row.value, row.lock_key, row.from_max_ns, row.to_min_ns):
+        for section, taken_ns in handed_on.uses(row):
             if section < 0:
                 continue
             *of, deadline_ns, start_ns, left_ns = sections[section]
             (done_ns, outcome), client = done.get(tuple(of), (None, "")), str(of[0])
-            if done_ns is None or row.from_max_ns > start_ns or not (row.is_known(done_ns) or taken_ns < FOREVER_NS):
+            if done_ns is None or row.from_max_ns > start_ns or not (_is_known(row, done_ns) or taken_ns < FOREVER_NS):
                 continue
             key = _Key(
                 row.node, row.lock_key, client, done_ns, min(row.until_ns, taken_ns), left_ns, outcome, row.value
@@ -171,10 +172,10 @@ def _after_attempts(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
     found: dict[After, list[_Key]] = {"attempt": [], "attempt not undone": []}
     for row in _holdings(owners):
         is_undone, done_ns = row.event not in never_undone, row.done_ns
-        if row.section >= 0 or row.is_gone or (is_undone and not row.is_known_attempt) or f[row.call] == "release":
+        is_known = row.from_max_ns <= done_ns and _is_known(row, done_ns)  # it was set when that was under way
+        if row.section >= 0 or row.is_gone or (is_undone and not is_known) or f[row.call] == "release":
             continue
-        first, *_ = handed_on.uses(-1, row.value, row.lock_key, row.from_max_ns, row.to_min_ns)
-        if first.until_ns < FOREVER_NS:
+        if next(handed_on.uses(row)).until_ns < FOREVER_NS:
             continue  # A later call of the same client found it.
         # What a fault has held up arrives after it, in any order.
         if not is_undone or health.can_reach(row.task, row.node, row.from_min_ns - _SLACK_NS, done_ns + _SLACK_NS):
@@ -183,43 +184,13 @@ def _after_attempts(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
     return found
 
 
-class _OwnedKey(NamedTuple):
-    """The columns of `Owners.holdings` that matter here."""
-
-    node: str
-    lock_key: str
-    section: int
-    value: str | None
-    began: str
-    ended: str
-    from_min_ns: int
-    from_max_ns: int
-    to_min_ns: int
-    expires_ns: int
-    let_go_ns: int
-    task: str | None
-    call: int
-    done_ns: int
-    is_gone: bool
-    event: int
-
-    @property
-    def until_ns(self) -> int:
-        return min(self.to_min_ns, self.expires_ns, self.let_go_ns)
-
-    @property
-    def is_known_attempt(self) -> bool:
-        """Whether it was set when its attempt was under way, and it is known if it was deleted in time."""
-        return self.from_max_ns <= self.done_ns and self.is_known(self.done_ns)
-
-    def is_known(self, done_ns: int) -> bool:
-        """Whether it is known if it was deleted in time."""
-        return self.ended == "deleted" or self.until_ns > done_ns + _SLACK_NS
+def _is_known(held: HeldKey, done_ns: int) -> bool:
+    """Whether it is known if it was deleted in time."""
+    return held.ended == "deleted" or held.until_ns > done_ns + _SLACK_NS
 
 
-def _holdings(owners: Owners) -> Iterator[_OwnedKey]:
-    rows = map(_OwnedKey._make, rows_of(owners.holdings, *_OwnedKey._fields))
-    return (row for row in rows if row.began == "set" and row.value is not None)
+def _holdings(owners: Owners) -> Iterator[HeldKey]:
+    return (row for row in owners.each if row.began == "set" and row.value is not None)
 
 
 class _Health:

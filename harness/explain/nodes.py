@@ -23,8 +23,8 @@ from harness.explain.node_replies import NodeReply, replies
 from harness.explain.requests import may_be_of
 from harness.explain.witnessed import NodeEvent
 from harness.history.fault_windows import FOREVER_NS, Window, windows
+from harness.history.held_keys import CLOCK_SLACK_NS
 from harness.history.ledger import Change
-from harness.history.node_line import CLOCK_SLACK_NS
 from harness.history.recorded import Recorded
 
 How = Literal["deleted", "went down", "expired", "overwritten", "unknown", "short TTL", "nested release"]

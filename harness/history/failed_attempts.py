@@ -9,29 +9,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from fencepost.quorum import quorum
 from harness.history.fault_windows import merged
-from harness.history.groups import rows_of
+from harness.history.held_keys import HeldKey
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
 MOST: Final = 0.5
 """What was so for more than this share of a time explains it."""
-
-
-class _HeldKey(NamedTuple):
-    """The columns of `Owners.holdings` that matter here."""
-
-    node: str
-    section: int
-    value: str | None
-    from_min_ns: int
-    from_max_ns: int
-    to_min_ns: int
-    done_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +31,7 @@ class VainTries:
     nodes: tuple[str, ...]
     since_ns: int
     until_ns: int
-    rows: list[_HeldKey]
+    rows: list[HeldKey]
     done: list[int]
     watched: frozenset[str]
     is_forwarding: bool
@@ -55,10 +43,7 @@ class VainTries:
         if owners is None:
             return None
         assert watched is not None, "else nothing would be known of owners"
-        every = [
-            (key_of, _HeldKey._make(row)) for key_of, *row in rows_of(owners.holdings, "lock_key", *_HeldKey._fields)
-        ]
-        own = [row for key_of, row in every if key_of == key]
+        own = [row for row in owners.each if row.lock_key == key]
         if not own:
             return None
         rows = [row for row in own if row.from_max_ns <= until_ns and row.to_min_ns >= since_ns]
@@ -72,7 +57,7 @@ class VainTries:
             frozenset(
                 node for node in watched.windows if watched.ns(node, since_ns, until_ns) > MOST * (until_ns - since_ns)
             ),
-            any(since_ns <= row.from_min_ns and row.from_max_ns <= until_ns for _, row in every),
+            any(since_ns <= row.from_min_ns and row.from_max_ns <= until_ns for row in owners.each),
         )
 
     def had_a_majority(self, absent: tuple[str, ...] = ()) -> bool:
@@ -133,5 +118,5 @@ class VainTries:
     def _leave_no_majority(self, missing: set[str]) -> bool:
         return len(self.nodes) - len(missing) < self._majority
 
-    def _set_now(self) -> list[_HeldKey]:
+    def _set_now(self) -> list[HeldKey]:
         return [row for row in self.rows if row.from_min_ns >= self.since_ns]

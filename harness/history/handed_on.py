@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import places_of, rows_of
+from harness.history.held_keys import HeldKey
 from harness.history.key_owners import Owners
 
 if TYPE_CHECKING:
@@ -45,20 +46,17 @@ class HandedOn:
         for users in self._users.values():
             users.sort(key=self._start.__getitem__)
 
-    def uses(self, section: int, value: str | None, key: str, from_ns: int, to_ns: int) -> Iterator[KeyUse]:
-        """The sections that used what a node held from then until then. `section`: the one that set it; `key`: the
-        lock's own name of it."""
-        for after in self._after(value, key, from_ns, to_ns):
+    def uses(self, held: HeldKey) -> Iterator[KeyUse]:
+        """The sections that used what a node held; first the one that set it."""
+        section = held.section
+        users = self._users.get((held.value or "", held.lock_key), [])
+        times = held.from_max_ns, held.to_min_ns
+        first, last = (bisect_right(users, at_ns, key=self._start.__getitem__) for at_ns in times)
+        for after in users[first:last]:  # their grants found it there
             if after != section:
                 yield KeyUse(section, self._asked.get(after, self._start[after]))
                 section = after
         yield KeyUse(section, FOREVER_NS)
-
-    def _after(self, value: str | None, key: str, from_ns: int, to_ns: int) -> list[int]:
-        """The sections of this value's client whose grant found it there."""
-        users = self._users.get((value or "", key), [])
-        first, last = (bisect_right(users, at_ns, key=self._start.__getitem__) for at_ns in (from_ns, to_ns))
-        return users[first:last]
 
 
 def _asked_ns(run: Recorded) -> dict[int, int]:

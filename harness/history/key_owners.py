@@ -11,6 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from fencepost.history import FIELDS_APART, process_of
 from harness.history.calls import NO_CALL
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints, places_of, rows_of
+from harness.history.held_keys import HeldKey, held_keys
 from harness.history.key_holdings import Watched
 from harness.history.key_setters import GRANTS, NO_SECTION, Setters, done_with, objects, with_setters
 from harness.history.ledger import Ledger
@@ -32,7 +34,7 @@ _NUMBER: Final = re.compile("[0-9]+")
 _IDENTIFIER: Final = re.compile(r"[0-9a-fA-F-]{8,}|[0-9A-Za-z+/=_-]{16,}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Owners:
     """`holdings`: those of the lock's keys, with the lock's own name of the key (`lock_key`) and
 
@@ -56,6 +58,11 @@ class Owners:
     shared: dict[tuple[str, str], list[int]]
     of_clients: Mapping[str, str] = field(default_factory=dict)
     copies: Set[str] = frozenset()
+
+    @cached_property
+    def each(self) -> list[HeldKey]:
+        """The holdings, row by row."""
+        return held_keys(self.holdings)
 
     @property
     def are_shown(self) -> bool:

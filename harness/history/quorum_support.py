@@ -9,7 +9,7 @@ it while it was out of sight. Nothing is known of a lock that does not show what
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +22,7 @@ from fencepost.quorum import quorum
 from fencepost.text import listed
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import known
+from harness.history.held_keys import HeldKey
 from harness.history.key_owners import Owners
 from harness.history.node_downtime import Standstills
 from harness.history.node_line import NodeLine
@@ -106,19 +107,18 @@ class Backing:
 
     @classmethod
     def of(cls, run: RunTables, watched: Watched, owners: Owners) -> Backing:
-        holdings, sections = owners.holdings, run.sections
-        lines = {}
-        used: dict[str, list[str]] = {}
-        for name, rows in holdings.groupby([holdings["node"].astype(str), "lock_key"], sort=True):
-            node, key = map(str, name)
-            lines[node, key] = NodeLine.of(rows)
+        sections, used = run.sections, dict[str, list[str]]()
+        held: defaultdict[tuple[str, str], list[HeldKey]] = defaultdict(list)
+        for row in owners.each:
+            held[row.node, row.lock_key].append(row)
+        for node, key in sorted(held):
             used.setdefault(key, []).append(node)
         clients, keys = (sections[name].astype(str).tolist() for name in ("client", "key"))
         asked = sections["asked_ns"].to_numpy(np.int64)
         requested = np.maximum(asked, known(sections["requested_ns"])[1]).tolist()
         return cls(
             owners,
-            lines,
+            {line: NodeLine.of(rows) for line, rows in held.items()},
             used,
             watched,
             clients,
@@ -204,8 +204,8 @@ class Backing:
         line = self.lines[node, self.key[section]]
         is_right = not self.clocks.touch(node, self.asked[section], until)
         spans = [
-            (max(start, line.from_min[place]), min(until, line.gone_by(place) if is_right else line.to_max[place]))
-            for place in self._perhaps_own(line, section, start, until)
+            (max(start, one.from_min_ns), min(until, one.gone_by_ns if is_right else one.to_max_ns))
+            for one in line.perhaps(self.process[section], start, until)
         ]
         return [(a, max(a, b)) for a, b in spans] + self._blind(node, section, start, until)
 
@@ -229,10 +229,6 @@ class Backing:
         asked = self.asked[section]
         is_its_own = self.owners.of_clients.keys().isdisjoint(self.owners.values.get(section, ()))
         return self.standstills.until(node, asked) if is_its_own else asked
-
-    def _perhaps_own(self, line: NodeLine, section: int, start: int, until: int) -> list[int]:
-        """The places in the line, touching this time, that are the section's or may be."""
-        return line.perhaps(self.process[section], start, until)
 
     def _loss(self, node: str, section: int, at_ns: int) -> Loss:
         """Why the node does not hold the section's value shortly before `at_ns`."""
@@ -284,20 +280,17 @@ class Backing:
         """The same for one node: forever if that is not known, 0 if it never had the key."""
         if self.clocks.touch(node, from_ns, to_ns) or not self.watched.saw(node, from_ns, to_ns):
             return FOREVER_NS
-        line = self.lines[node, self.key[section]]
-        places = self._perhaps_own(line, section, from_ns, to_ns)
-        return max((line.lives_until(place, to_ns) for place in places), default=0)
+        held = self.lines[node, self.key[section]].perhaps(self.process[section], from_ns, to_ns)
+        return max((one.lives_until(to_ns) for one in held), default=0)
 
     def set_anew(self, section: int, from_ns: int, to_ns: int) -> list[str]:
         """The nodes that may have set the section's key in this time, or its time to live."""
-        found = []
-        for node in self.nodes(section):
-            line = self.lines[node, self.key[section]]
-            places = self._perhaps_own(line, section, from_ns, to_ns)
-            was_set = any(line.may_be_set_anew(place, from_ns, to_ns) for place in places)
-            if was_set or not self.watched.saw(node, from_ns, to_ns):
-                found.append(node)
-        return found
+
+        def was_set(node: str) -> bool:
+            held = self.lines[node, self.key[section]].perhaps(self.process[section], from_ns, to_ns)
+            return any(one.may_be_set_anew(from_ns, to_ns) for one in held)
+
+        return [node for node in self.nodes(section) if was_set(node) or not self.watched.saw(node, from_ns, to_ns)]
 
     def _restarted(self, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether the node went down with one run of its server and came back with another, out of sight, in this
