@@ -11,23 +11,22 @@ has no limit at all.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from fencepost.history import ClientEnd, task_names
+from fencepost.history import ClientEnd
 from fencepost.text import count, milliseconds
 from harness.explain.causes import KEEP_CLIENTS_OUT
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import at, lasting, out_of_order
 from harness.figures import KeyFigures, Row
-from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
-from harness.history.groups import Ints, rows_of
+from harness.history.fault_windows import longest_windows
+from harness.history.groups import rows_of
 from harness.history.recorded import Recorded
-from harness.history.sections import pause_windows
+from harness.history.standing_still import stood_still_ns
 from harness.verdict import Answer, Finding
 
 SLACK_MS: Final = 250
@@ -137,59 +136,6 @@ def _unending(run: Recorded, ends: Sequence[ClientEnd]) -> Finding:
         for end, waited in zip(ends[:3], waited_ms, strict=False)
     )
     return NEVER_ENDED.found("lock", text, len(ends), examples, run.at_ms(min(end.at_ns for end in ends)))
-
-
-def stood_still_ns(calls: pd.DataFrame, run: Recorded) -> Ints:
-    """For each call, how long its client can have been stopped, or starved of CPU, during it."""
-    stood = np.zeros(len(calls), np.int64)
-    invoke, complete = (calls[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
-    pauses = pause_windows(run.faults)
-    waits = _waits(run)
-    for client in pauses.keys() | run.kept_waiting.keys() | waits.keys():
-        own = np.flatnonzero(calls["client"] == client)
-        times = invoke[own], complete[own]
-        windows = merged([*pauses.get(client, ()), *run.kept_waiting.get(client, ())], 0, FOREVER_NS)
-        stood[own] = _overlap(*times, windows)
-        if client in waits:
-            # The record of longer waits and this one tell of the same waiting.
-            paused = _overlap(*times, merged(pauses.get(client, ()), 0, FOREVER_NS))
-            stood[own] = np.maximum(stood[own], paused + _waited(*times, waits[client]))
-    within: Ints = np.minimum(stood, complete - invoke)
-    return within
-
-
-def _waits(run: Recorded) -> dict[str, Ints]:
-    """`Lags.waits` of all lives of each client."""
-    waits: defaultdict[str, list[Ints]] = defaultdict(list)
-    for lags in run.lags:
-        for task in task_names(lags.process, run.config.users_per_client):
-            waits[task].append(lags.waits)
-    return {task: np.concatenate(rows) for task, rows in waits.items()}
-
-
-def _waited(invoke: Ints, complete: Ints, waits: Ints) -> Ints:
-    """For how much of each call its client can have been starved of CPU. A client that is killed takes the record of
-    its last second along, so it can have waited for all of a time without a record."""
-    waited = complete - invoke
-    waits = waits[np.argsort(waits[:, 0])]
-    second = np.searchsorted(waits[:, 1], invoke, side="right")
-    calls = np.flatnonzero(second < len(waits))
-    while len(calls):
-        from_ns, until_ns, waited_ns = waits[second[calls]].T
-        common = np.minimum(complete[calls], until_ns) - np.maximum(invoke[calls], from_ns)
-        met = common > 0
-        calls = calls[met]
-        waited[calls] -= np.maximum(common - waited_ns, 0)[met]
-        second[calls] += 1
-        calls = calls[second[calls] < len(waits)]
-    return waited
-
-
-def _overlap(invoke: Ints, complete: Ints, windows: Sequence[tuple[int, int]]) -> Ints:
-    total = np.zeros(len(invoke), np.int64)
-    for began, done in windows:
-        total += np.maximum(np.minimum(complete, done) - np.maximum(invoke, began), 0)
-    return total
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:

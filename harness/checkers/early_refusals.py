@@ -29,14 +29,14 @@ import pandas as pd
 
 from fencepost.history import process_of
 from fencepost.text import milliseconds, out_of, printable
-from harness.checkers.acquire_timeouts import stood_still_ns
-from harness.checkers.free_waits import SECOND_NS
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import Bools, Ints, rows_of
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded, named
+from harness.history.standing_still import stood_still_ns
+from harness.history.waiting import SECOND_NS
 from harness.verdict import Answer
 
 SHORT: Final = 1 / 8

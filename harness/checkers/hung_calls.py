@@ -14,20 +14,23 @@ the middle of it counts. This costs time and no safety, so it breaks only `liven
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 import numpy as np
 
 from fencepost.text import listed, milliseconds, plural
-from harness.checkers.free_waits import patience_ns, silences
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import between
 from harness.history.groups import rows_of
 from harness.history.link_activity import Links
 from harness.history.recorded import Recorded
+from harness.history.stretches import Stretch, in_order, longest, longest_ms
+from harness.history.waiting import patience_ns, silences
 from harness.history.waits import Wait, in_the_way
-from harness.verdict import Answer, Finding, shown
+from harness.verdict import Answer, Finding
 
 _DOING: Final = {"acquiring": "acquire", "extending": "extend", "releasing": "release"}
 _COMPLETED: Final = ("extend", "held", "reenter", "leave", "release")
@@ -47,17 +50,12 @@ class Figures(CheckerFigures, frozen=True):
             yield Row("hung", text, order=91)
 
 
-class _Hung(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Hung(Stretch):
     """A call, and when it said nothing."""
 
     f: str
     call: Wait
-    since_ns: int
-    until_ns: int
-
-    @property
-    def length_ns(self) -> int:
-        return self.until_ns - self.since_ns
 
 
 def check(run: Recorded) -> Answer:
@@ -66,19 +64,17 @@ def check(run: Recorded) -> Answer:
     if wire is None or not wire.recorded.issuperset(run.nodes):
         return Answer()
     links, allowed_ns = Links(wire), round(allowed_ms(run) * 1e6)
-    hung = []
+    hung = list[_Hung]()
     for f, call in _long_calls(run, allowed_ns):
         calm = between(in_the_way(run, call, []), call.since_ns, call.until_ns)
         said_nothing = [
-            _Hung(f, call, *silence)
-            for since, until in calm
-            for silence in silences(run, call, links.of(call.client), since, until, allowed_ns)
+            _Hung(*silence, f, call)
+            for span in calm
+            for silence in silences(run, call, links.of(call.client), span, allowed_ns)
         ]
-        hung += sorted(said_nothing, key=lambda one: -one.length_ns)[:1]
-    hung.sort(key=lambda one: one.since_ns)
-    longest = max(hung, key=lambda one: one.length_ns, default=None)
-    figures = Figures(len(hung), longest and longest.length_ns / 1e6, allowed_ms(run))
-    return Answer(figures, () if longest is None else (_finding(run, hung, longest),))
+        hung += [longest(said_nothing)] if said_nothing else []
+    hung = in_order(hung)
+    return Answer(Figures(len(hung), longest_ms(hung), allowed_ms(run)), (_finding(run, hung),) if hung else ())
 
 
 def allowed_ms(run: Recorded) -> float:
@@ -100,25 +96,25 @@ def _long_calls(run: Recorded, least_ns: int) -> Iterator[tuple[str, Wait]]:
             yield f, Wait(end.client, "", end.since_ns, end.at_ns, is_over=False)
 
 
-def _finding(run: Recorded, hung: Sequence[_Hung], longest: _Hung) -> Finding:
+def _finding(run: Recorded, hung: Sequence[_Hung]) -> Finding:
     calls = "1 call" if len(hung) == 1 else f"{len(hung)} calls"
     steps = listed(sorted({one.f for one in hung}))
     text = (
-        f"{calls} of the lock ({steps}) hung: up to {milliseconds(longest.length_ns / 1e6)} without a request to any "
+        f"{calls} of the lock ({steps}) hung: up to {milliseconds(longest_ms(hung))} without a request to any "
         f"node or an answer, although no fault was in the way ({milliseconds(allowed_ms(run))} allowed)"
     )
-    examples = tuple(
-        {
-            "client": one.call.client,
-            "call": one.f,
-            "at_ms": run.at_ms(one.since_ns),
-            "for_ms": one.length_ns / 1e6,
-            "called_ms": run.at_ms(one.call.since_ns),
-            "returned": one.call.is_over,
-        }
-        for one in shown(hung, longest)
-    )
-    return HUNG.found("lock", text, len(hung), examples)
+    return HUNG.of(hung, text, partial(_example, run), longest(hung))
+
+
+def _example(run: Recorded, one: _Hung) -> dict[str, object]:
+    return {
+        "client": one.call.client,
+        "call": one.f,
+        "at_ms": run.at_ms(one.since_ns),
+        "for_ms": one.length_ns / 1e6,
+        "called_ms": run.at_ms(one.call.since_ns),
+        "returned": one.call.is_over,
+    }
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.text import count, milliseconds, out_of, plural
-from harness.checkers.acquire_timeouts import SLACK_MS, stood_still_ns
+from harness.checkers.acquire_timeouts import SLACK_MS
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
@@ -30,6 +30,7 @@ from harness.history.groups import Ints, known, rows_of
 from harness.history.quorum_support import Backing, Loss
 from harness.history.recorded import Recorded, named
 from harness.history.sections import derive_leases
+from harness.history.standing_still import stood_still_ns
 from harness.verdict import Answer, shown
 
 By = Literal["deadline", "keys"]

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 import numpy as np
 
 from fencepost.history import process_of
 from fencepost.text import listed, milliseconds, plural
-from harness.checkers.free_waits import ran_ns, short_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged
@@ -31,9 +32,12 @@ from harness.history.groups import rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.link_activity import BLOCKING, Activity
 from harness.history.recorded import Recorded
+from harness.history.standing_still import ran_ns
+from harness.history.stretches import Stretch, in_order, longest, longest_ms
 from harness.history.subscriptions import LISTEN
+from harness.history.waiting import short_ns
 from harness.history.waits import Wait, in_the_way
-from harness.verdict import Answer, Finding, shown
+from harness.verdict import Answer, Finding
 
 LEAST: Final = 3
 _CALLS: Final = ("release", "extend")
@@ -53,34 +57,27 @@ class Figures(KeyFigures, frozen=True):
             yield Row("late", f"{requests} sent up to {milliseconds(self.longest_ms)} after the call began", order=92)
 
 
-class _HeldUp(NamedTuple):
-    """The first request of a call that changed a key. `taken`: how many connections were, all the time; `by`: the
-    commands that held them."""
+@dataclass(frozen=True, slots=True)
+class _HeldUp(Stretch):
+    """From a call until its first request that changed a key. `taken`: how many connections were, all the time; `by`:
+    the commands that held them."""
 
     f: str
     client: str
     key: str
     node: str
     command: str
-    invoke_ns: int
-    sent_ns: int
     taken: int
     by: tuple[str, ...]
-
-    @property
-    def length_ns(self) -> int:
-        return self.sent_ns - self.invoke_ns
 
 
 def check(run: Recorded) -> Answer:
     """No figures where the nodes were not watched, or what went over the links is not on record."""
     if (ledger := run.whole_ledger) is None:
         return Answer()
-    late = sorted(_late(run, ledger), key=lambda one: one.invoke_ns)
+    late = in_order(_late(run, ledger))
     late = late if len(late) >= LEAST else []
-    longest = max(late, key=lambda one: one.length_ns, default=None)
-    figures = Figures(len(late), longest and longest.length_ns / 1e6)
-    return Answer(figures, () if longest is None else (_finding(run, late, longest),))
+    return Answer(Figures(len(late), longest_ms(late)), (_finding(run, late),) if late else ())
 
 
 def _late(run: Recorded, ledger: Ledger) -> Iterator[_HeldUp]:
@@ -94,7 +91,7 @@ def _late(run: Recorded, ledger: Ledger) -> Iterator[_HeldUp]:
         if not taken or merged(way, invoke_ns, sent_ns) or ran_ns(run, client, invoke_ns, sent_ns) < short_ns(run):
             continue
         key, node, command = (str(change[name]) for name in ("key", "node", "command"))
-        yield _HeldUp(f, client, key, node, command, invoke_ns, sent_ns, len(taken), tuple(sorted(set(taken))))
+        yield _HeldUp(invoke_ns, sent_ns, f, client, key, node, command, len(taken), tuple(sorted(set(taken))))
 
 
 def _calls(run: Recorded, ledger: Ledger) -> dict[tuple[str, str, int], Change]:
@@ -149,28 +146,28 @@ def _taken(client: Activity, since_ns: int, until_ns: int, over: int) -> list[st
     return [by[connection] for connection in open_]
 
 
-def _finding(run: Recorded, late: Sequence[_HeldUp], longest: _HeldUp) -> Finding:
+def _finding(run: Recorded, late: Sequence[_HeldUp]) -> Finding:
     clients = plural(len({process_of(one.client) for one in late}), "client")
     text = (
         f"{plural(len(late), 'request')} of {listed(sorted({one.f for one in late}))} calls of {clients} went out up "
-        f"to {milliseconds(longest.length_ns / 1e6)} after the call had begun: until then the client's own waiters "
+        f"to {milliseconds(longest_ms(late))} after the call had begun: until then the client's own waiters "
         "held all of its connections"
     )
-    examples = tuple(
-        {
-            "client": one.client,
-            "call": one.f,
-            "key": one.key,
-            "node": one.node,
-            "command": one.command,
-            "at_ms": run.at_ms(one.invoke_ns),
-            "for_ms": one.length_ns / 1e6,
-            "connections": one.taken,
-            "taken_by": one.by,
-        }
-        for one in shown(late, longest)
-    )
-    return SENT_LATE.found("lock", text, len(late), examples)
+    return SENT_LATE.of(late, text, partial(_example, run), longest(late))
+
+
+def _example(run: Recorded, one: _HeldUp) -> dict[str, object]:
+    return {
+        "client": one.client,
+        "call": one.f,
+        "key": one.key,
+        "node": one.node,
+        "command": one.command,
+        "at_ms": run.at_ms(one.since_ns),
+        "for_ms": one.length_ns / 1e6,
+        "connections": one.taken,
+        "taken_by": one.by,
+    }
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:

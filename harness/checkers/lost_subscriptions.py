@@ -18,30 +18,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 from fencepost.history import process_of
 from fencepost.text import milliseconds, plural
-from harness.checkers.free_waits import (
-    LEAST_OVERSLEPT,
-    SLACK_MS,
-    calm_times,
-    last_freed,
-    ran_ns,
-    short_ns,
-    silences,
-)
+from harness.checkers.vain_waits import LEAST_OVERSLEPT
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged
-from harness.history.free_times import names_of
 from harness.history.ledger import Ledger
 from harness.history.link_activity import BLOCKING
 from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded
+from harness.history.stretches import Stretch, in_order, longest
 from harness.history.subscriptions import OF_THE_NODE, Subscription, Subscriptions
-from harness.history.waits import Wait, all_waits, in_the_way
-from harness.verdict import Answer, Finding, shown
+from harness.history.waiting import SLACK_NS, short_ns, waiting_clients
+from harness.history.waits import Wait, in_the_way
+from harness.verdict import Answer, Finding
 
 LEAST: Final = LEAST_OVERSLEPT
 RETRY_NS: Final = 6_000_000_000
@@ -61,7 +56,8 @@ class Figures(KeyFigures, frozen=True):
             yield Row("untold", text, order=61)
 
 
-class _Sleep(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Sleep(Stretch):
     """The client was silent from `began_ns` until `until_ns`, and the key came free at `since_ns`. `answered_ns`:
     when the node of the subscription had answered the client again."""
 
@@ -69,12 +65,6 @@ class _Sleep(NamedTuple):
     lost: Subscription
     answered_ns: int
     began_ns: int
-    since_ns: int
-    until_ns: int
-
-    @property
-    def length_ns(self) -> int:
-        return self.until_ns - self.since_ns
 
 
 def check(run: Recorded) -> Answer:
@@ -88,7 +78,7 @@ def check(run: Recorded) -> Answer:
         for sleep in _sleeps(run, ledger, subscribed):
             found[process_of(sleep.wait.client)].append(sleep)
     lasted = [own for own in found.values() if len(own) >= LEAST and _was_long_enough(own)]
-    sleeps = sorted((one for own in lasted for one in own), key=lambda one: one.since_ns)
+    sleeps = in_order(one for own in lasted for one in own)
     figures = Figures(len(sleeps), sum(one.length_ns for one in sleeps) / 1e6)
     return Answer(figures, (_finding(run, sleeps, len(lasted)),) if sleeps else ())
 
@@ -99,30 +89,22 @@ def _was_long_enough(sleeps: Sequence[_Sleep]) -> bool:
 
 
 def _sleeps(run: Recorded, ledger: Ledger, subscribed: Subscriptions) -> Iterator[_Sleep]:
-    links, sent = ledger.links, ledger.sent
-    waits = list(all_waits(run, links, short_ns(run)))
-    names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in waits)}
-
-    def is_deleted(wait: Wait, at_ns: int) -> bool:
-        """Whether a request deleted the key when it came free."""
-        freed = last_freed(ledger, names[wait.key], at_ns)
-        return freed is not None and freed["what"] == "deleted"
-
-    for wait in waits:
+    sent, every = ledger.sent, waiting_clients(run, ledger)
+    for one in every:
+        wait = one.wait
         lost = _last(run, subscribed, wait)
         if lost is None or not lost.is_lost or lost.until_ns >= wait.until_ns or not _is_kept(run, wait, lost):
             continue
         answered_ns = _answered_ns(sent, wait, lost)
-        silent = list(silences(run, wait, links.of(wait.client), wait.since_ns, wait.until_ns, short_ns(run)))
-        silent = [(began, until) for began, until in silent if began >= answered_ns]
-        calm = calm_times(run, wait, names[wait.key], waits) if silent else []
-        way = in_the_way(run, wait, waits)
+        silent = [(began, until) for began, until in one.silences(short_ns(run)) if began >= answered_ns]
+        came_free = [since for since, _ in one.calm_times(every)] if silent else []
+        way = in_the_way(run, wait, [other.wait for other in every])
         for began, until in silent:
-            freed = next((since for since, _ in calm if began < since < until and is_deleted(wait, since)), None)
+            freed = next((at for at in came_free if began < at < until and one.was_freed_by("deleted", at)), None)
             if freed is None or merged(way, freed, until) or not _was_told(sent, subscribed, lost, began, until):
                 continue
-            if ran_ns(run, wait.client, freed, until) >= SLACK_MS * 1_000_000:
-                yield _Sleep(wait, lost, answered_ns, began, freed, until)
+            if one.ran_ns(freed, until) >= SLACK_NS:
+                yield _Sleep(freed, until, wait, lost, answered_ns, began)
 
 
 def _last(run: Recorded, subscribed: Subscriptions, wait: Wait) -> Subscription | None:
@@ -160,14 +142,12 @@ def _was_told(sent: NodeRequests, subscribed: Subscriptions, lost: Subscription,
 
 
 def _finding(run: Recorded, sleeps: Sequence[_Sleep], clients: int) -> Finding:
-    longest = max(sleeps, key=lambda one: one.length_ns)
     total = milliseconds(sum(one.length_ns for one in sleeps) / 1e6)
     text = (
         f"{plural(clients, 'client')} never subscribed again after the connection had been closed, and slept "
         f"{plural(len(sleeps), 'time')} beside a key that had come free, {total} in all (TTL {run.lease_ms:.0f} ms)"
     )
-    examples = tuple(_example(run, one) for one in shown(sleeps, longest))
-    return UNSUBSCRIBED.found("lock", text, len(sleeps), examples)
+    return UNSUBSCRIBED.of(sleeps, text, partial(_example, run), longest(sleeps))
 
 
 def _example(run: Recorded, one: _Sleep) -> dict[str, object]:

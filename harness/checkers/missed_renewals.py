@@ -31,7 +31,6 @@ import numpy as np
 from fencepost.history import process_of
 from fencepost.quorum import quorum
 from fencepost.text import milliseconds, out_of, plural
-from harness.checkers.free_waits import SECOND_NS, ran_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
@@ -43,6 +42,8 @@ from harness.history.lock_keys import lock_keys
 from harness.history.node_requests import NodeRequests, Request
 from harness.history.recorded import Recorded, named
 from harness.history.renewal_requests import could_renew, renewal_requests
+from harness.history.standing_still import ran_ns
+from harness.history.waiting import SECOND_NS
 from harness.verdict import Answer
 
 SHARE: Final = 0.9

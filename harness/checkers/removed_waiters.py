@@ -20,14 +20,16 @@ could not ask cannot notice. `LEAST` such acquires are found. This costs time an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from fencepost.text import milliseconds, plural
-from harness.checkers.free_waits import LEAST_ANSWERS, ran_ns
 from harness.checkers.starvation import least_gap_ms
+from harness.checkers.vain_waits import LEAST_ANSWERS
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.figures import KeyFigures, Row
@@ -37,7 +39,9 @@ from harness.history.groups import rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.lost_entries import LOST, lost_entries
 from harness.history.recorded import Recorded
-from harness.verdict import Answer, Finding, shown
+from harness.history.standing_still import ran_ns
+from harness.history.stretches import Stretch, in_order, longest, longest_ms
+from harness.verdict import Answer, Finding
 
 LEAST: Final = 2
 OVERTAKEN: Final = 5
@@ -59,24 +63,16 @@ class Figures(KeyFigures, frozen=True):
             yield Row("overtaken", text, order=61)
 
 
-class _Waited(NamedTuple):
-    """`change`: the one that took the entry out, or ended its key. `until_ns`: when the acquire ended. `overtaken`: how
-    many acquires that began later were granted first."""
+@dataclass(frozen=True, slots=True)
+class _Waited(Stretch):
+    """From the change that took the entry out, or ended its key, until the acquire ended. `overtaken`: how many
+    acquires that began later were granted first."""
 
     client: str
     key: str
     change: Change
-    until_ns: int
     answers: int
     overtaken: int
-
-    @property
-    def since_ns(self) -> int:
-        return int(self.change["at_ns"])
-
-    @property
-    def length_ns(self) -> int:
-        return self.until_ns - self.since_ns
 
 
 def check(run: Recorded) -> Answer:
@@ -84,11 +80,9 @@ def check(run: Recorded) -> Answer:
     ledger = run.whole_ledger
     if ledger is None or run.had_no_access:
         return Answer()
-    waited = sorted(_waited(run, ledger), key=lambda one: one.since_ns)
+    waited = in_order(_waited(run, ledger))
     waited = waited if len(waited) >= LEAST else []
-    longest = max(waited, key=lambda one: one.length_ns, default=None)
-    figures = Figures(len(waited), longest and longest.length_ns / 1e6)
-    return Answer(figures, () if longest is None else (_finding(run, ledger, waited, longest),))
+    return Answer(Figures(len(waited), longest_ms(waited)), (_finding(run, ledger, waited),) if waited else ())
 
 
 def _waited(run: Recorded, ledger: Ledger) -> Iterator[_Waited]:
@@ -119,7 +113,7 @@ def _waited(run: Recorded, ledger: Ledger) -> Iterator[_Waited]:
             asked = (one for node in run.nodes for one in sent.between(client, node, since_ns, done_ns))
             is_apart = past >= OVERTAKEN and names and all(names.isdisjoint(one.keys) for one in asked)
             if is_apart or _is_only_way(run, ledger, change, granted[(granted["key"] == key).to_numpy(bool)]):
-                yield _Waited(client, key, change, done_ns, answers, past)
+                yield _Waited(since_ns, done_ns, client, key, change, answers, past)
 
 
 def _is_only_way(run: Recorded, ledger: Ledger, change: Change, granted: pd.DataFrame) -> bool:
@@ -136,29 +130,29 @@ def _is_only_way(run: Recorded, ledger: Ledger, change: Change, granted: pd.Data
     return len(watched) >= GRANTS and added.issuperset(watched)
 
 
-def _finding(run: Recorded, ledger: Ledger, waited: Sequence[_Waited], longest: _Waited) -> Finding:
+def _finding(run: Recorded, ledger: Ledger, waited: Sequence[_Waited]) -> Finding:
     lost = sum(one.change["what"] in LOST for one in waited)
     how = "its entry was gone" if lost else "another client had taken its entry out of the lock's state"
     how = "its entry was gone with the queue's key" if lost == len(waited) else how
     text = (
-        f"{plural(len(waited), 'acquire')} waited for up to {milliseconds(longest.length_ns / 1e6)} for a turn that "
+        f"{plural(len(waited), 'acquire')} waited for up to {milliseconds(longest_ms(waited))} for a turn that "
         f"could not come: {how}, it added none again, and "
         f"up to {max(one.overtaken for one in waited)} later acquires were granted meanwhile"
     )
-    examples = [
-        {
-            "client": one.client,
-            "key": one.key,
-            "at_ms": run.at_ms(one.since_ns),
-            "for_ms": one.length_ns / 1e6,
-            "answers": one.answers,
-            "overtaken": one.overtaken,
-            "out_of": str(one.change["key"]),
-        }
-        | _went(run, ledger, one.change)
-        for one in shown(waited, longest)
-    ]
-    return REMOVED.found("lock", text, len(waited), examples)
+    return REMOVED.of(waited, text, partial(_example, run, ledger), longest(waited))
+
+
+def _example(run: Recorded, ledger: Ledger, one: _Waited) -> dict[str, object]:
+    return {
+        "client": one.client,
+        "key": one.key,
+        "at_ms": run.at_ms(one.since_ns),
+        "for_ms": one.length_ns / 1e6,
+        "answers": one.answers,
+        "overtaken": one.overtaken,
+        "out_of": str(one.change["key"]),
+        **_went(run, ledger, one.change),
+    }
 
 
 def _went(run: Recorded, ledger: Ledger, change: Change) -> dict[str, object]:

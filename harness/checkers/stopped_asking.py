@@ -4,8 +4,8 @@ A client that waits must ask again at the latest when the last lease that it saw
 lock is free for moments only, and the other tasks of the process ask all the time, so neither the key nor the links of
 the process show that a task sleeps on. It has stopped asking if all of this was so within one acquire:
 
-- it had asked, and was answered; then it sent nothing that can tell it of the lock, for `SLACK_MS` longer than a client
-  may sleep beside a free lock (`harness.checkers.free_waits.patience_ns`), in which it ran. To subscribe to a channel,
+- it had asked, and was answered; then it sent nothing that can tell it of the lock, for `SLACK_NS` longer than a client
+  may sleep beside a free lock (`harness.history.waiting.patience_ns`), in which it ran. To subscribe to a channel,
   or to leave it, is not to ask. What a thread of the lock sent, which is of no task, may be for this one;
 - whatever its process had sent in this acquire until then was answered, and none of the connections that it may have
   used was closed meanwhile;
@@ -20,11 +20,12 @@ No correct lock does this by bad luck. It costs time and no safety.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
 
 from fencepost.history import process_of
 from fencepost.text import milliseconds, plural
-from harness.checkers.free_waits import SLACK_MS, patience_ns, ran_ns
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import between
@@ -32,14 +33,16 @@ from harness.history.groups import rows_of
 from harness.history.ledger import Ledger
 from harness.history.link_activity import BLOCKING
 from harness.history.recorded import Recorded
+from harness.history.standing_still import ran_ns
+from harness.history.stretches import Stretch, in_order, longest, longest_ms
 from harness.history.subscriptions import LEAVE, LISTEN, closed_connections
+from harness.history.waiting import SLACK_NS, patience_ns
 from harness.history.waits import Wait, in_the_way
-from harness.verdict import Answer, Finding, shown
+from harness.verdict import Answer, Finding
 
 OVERTAKEN: Final = 10
 OF_ITS_PROCESS: Final = 5
 CLEAR_MS: Final = 500
-_NS: Final = 1_000_000
 _OTHER: Final = (*LISTEN, *LEAVE, "PING", "AUTH", "HELLO", "CLIENT", "SELECT", "PUBLISH", "COMMAND", "INFO")
 """Requests that tell a client nothing of the lock."""
 
@@ -57,19 +60,14 @@ class Figures(KeyFigures, frozen=True):
             yield Row("asleep", text, order=61)
 
 
-class _Unasked(NamedTuple):
-    """`since_ns`: when its last request was answered. `until_ns`: when it asked again, or its acquire ended.
-    `overtaken`, `own`: how many acquires that began later were granted, and how many of its own process."""
+@dataclass(frozen=True, slots=True)
+class _Unasked(Stretch):
+    """From when its last request was answered until it asked again, or its acquire ended. `overtaken`, `own`: how many
+    acquires that began later were granted, and how many of its own process."""
 
     wait: Wait
-    since_ns: int
-    until_ns: int
     overtaken: int
     own: int
-
-    @property
-    def length_ns(self) -> int:
-        return self.until_ns - self.since_ns
 
 
 def check(run: Recorded) -> Answer:
@@ -77,15 +75,13 @@ def check(run: Recorded) -> Answer:
     ledger = run.whole_ledger
     if ledger is None or not run.is_exclusive or run.had_no_access:
         return Answer()
-    stopped = sorted(_stopped(run, ledger), key=lambda one: one.since_ns)
-    longest = max(stopped, key=lambda one: one.length_ns, default=None)
-    figures = Figures(len(stopped), longest and longest.length_ns / 1e6)
-    return Answer(figures, () if longest is None else (_finding(run, ledger, stopped, longest),))
+    stopped = in_order(_stopped(run, ledger))
+    return Answer(Figures(len(stopped), longest_ms(stopped)), (_finding(run, ledger, stopped),) if stopped else ())
 
 
 def _stopped(run: Recorded, ledger: Ledger) -> Iterator[_Unasked]:
     acquires = run.ops[(run.ops["f"] == "acquire").to_numpy(bool)]
-    least_ns = patience_ns(run) + SLACK_MS * _NS
+    least_ns = patience_ns(run) + SLACK_NS
     is_long = (acquires["complete_ns"] - acquires["invoke_ns"] >= least_ns).to_numpy(bool)
     if run.config.users_per_client == 1 or not is_long.any() or not ledger.notes_tasks:
         return
@@ -98,14 +94,14 @@ def _stopped(run: Recorded, ledger: Ledger) -> Iterator[_Unasked]:
         mine = rows[(rows["task"].isna() | (rows["task"] == task)).to_numpy(bool)]
         for since_ns, until_ns in _unasked(run, wait, mine, least_ns):
             clear = between(in_the_way(run, wait, []), since_ns + patience_ns(run), until_ns)
-            if not any(ran_ns(run, task, *stretch) >= CLEAR_MS * _NS for stretch in clear):
+            if not any(ran_ns(run, task, *stretch) >= CLEAR_MS * 1_000_000 for stretch in clear):
                 continue
             later = (granted["key"] == key) & (granted["client"] != task)
             later &= (granted["invoke_ns"] > since_ns) & (granted["complete_ns"] < until_ns)
             overtaken, own = int(later.sum()), int((later & (process == of)).sum())
             if overtaken < OVERTAKEN or own < OF_ITS_PROCESS or _was_cut(wait, rows, mine, closed, since_ns):
                 continue
-            yield _Unasked(wait, since_ns, until_ns, overtaken, own)
+            yield _Unasked(since_ns, until_ns, wait, overtaken, own)
 
 
 def _unasked(run: Recorded, wait: Wait, mine: Any, least_ns: int) -> Iterator[tuple[int, int]]:
@@ -127,23 +123,23 @@ def _unasked(run: Recorded, wait: Wait, mine: Any, least_ns: int) -> Iterator[tu
 def _was_cut(wait: Wait, rows: Any, mine: Any, closed: dict[int, tuple[int, ...]], since_ns: int) -> bool:
     """Whether a request that its process had sent in this acquire until the task fell asleep was not answered soon, or
     a connection that the task may have used was closed in this time."""
-    sent = rows["from_client_ns"].between(wait.since_ns, since_ns + SLACK_MS * _NS)
+    sent = rows["from_client_ns"].between(wait.since_ns, since_ns + SLACK_NS)
     told = rows["to_client_ns"][sent.to_numpy(bool)]
     listens = set(rows["connection"][(rows["command"].isin(LISTEN) & (rows["from_client_ns"] <= wait.until_ns))])
     used = set(mine["connection"][mine["from_client_ns"].between(wait.since_ns, wait.until_ns).to_numpy(bool)])
     closed_ns = (min(closed[one]) for one in used | listens if one in closed)
-    is_told = ((told >= 0) & (told <= since_ns + 2 * SLACK_MS * _NS)).all()
+    is_told = ((told >= 0) & (told <= since_ns + 2 * SLACK_NS)).all()
     return not is_told or any(wait.since_ns <= at_ns <= wait.until_ns for at_ns in closed_ns)
 
 
-def _finding(run: Recorded, ledger: Ledger, stopped: Sequence[_Unasked], longest: _Unasked) -> Finding:
+def _finding(run: Recorded, ledger: Ledger, stopped: Sequence[_Unasked]) -> Finding:
     text = (
         f"{plural(len({one.wait.client for one in stopped}), 'client')} stopped asking for the lock for up to "
-        f"{milliseconds(longest.length_ns / 1e6)} while waiting for it, and up to "
+        f"{milliseconds(longest_ms(stopped))} while waiting for it, and up to "
         f"{max(one.overtaken for one in stopped)} acquires of others that began later were granted meanwhile "
         f"(TTL {run.lease_ms:.0f} ms)"
     )
-    return STOPPED.found("lock", text, len(stopped), [_example(run, ledger, one) for one in shown(stopped, longest)])
+    return STOPPED.of(stopped, text, partial(_example, run, ledger), longest(stopped))
 
 
 def _example(run: Recorded, ledger: Ledger, one: _Unasked) -> dict[str, object]:

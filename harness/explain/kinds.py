@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.explain.causes import Cause
 from harness.explain.evidence import Evidence
@@ -12,7 +12,9 @@ from harness.explain.examples import Case, Side
 from harness.explain.nodes import NodePart
 from harness.history.recorded import Recorded
 from harness.promises import Belongs, Surveyed
-from harness.verdict import Blame, Finding
+from harness.verdict import Blame, Finding, shown
+
+T = TypeVar("T")
 
 __all__ = ["Case", "Evidence", "Example", "FindingKind", "Told"]
 
@@ -59,3 +61,17 @@ class FindingKind:
     ) -> Finding:
         """`at_ms`: when the first one happened; left out where that is the earliest example."""
         return Finding(self.name, blame, text, count, tuple(examples), at_ms, promise=self.promise)
+
+    def of(
+        self,
+        found: Sequence[T],
+        text: str,
+        example: Callable[[T], dict[str, Any]],
+        worst: T | None = None,
+        *,
+        blame: Blame = "lock",
+        at_ms: float | None = None,
+    ) -> Finding:
+        """Of these cases: the first three, and the worst one, are its examples."""
+        some = found[:3] if worst is None else shown(found, worst)
+        return self.found(blame, text, len(found), [example(one) for one in some], at_ms)

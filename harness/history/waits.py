@@ -31,6 +31,10 @@ class Wait(NamedTuple):
     until_ns: int
     is_over: bool = True
 
+    @property
+    def length_ns(self) -> int:
+        return self.until_ns - self.since_ns
+
 
 def recorded_waits(run: Recorded, least_ns: int) -> pd.DataFrame:
     """The waits that lasted that long and are over: client, key, since when, until when; in the order of `ops`."""

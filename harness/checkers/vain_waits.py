@@ -1,0 +1,248 @@
+"""The ways in which a client can have waited in vain beside a free lock (`harness.checkers.free_waits`).
+
+A client that did ask, had answers, and was not let in although all the rest was so for `TIMES` as long, has waited in
+vain, too. So it has after as long as a gap without a grant takes (`harness.checkers.starvation.least_gap_ms`) if there
+was an entry in the lock's state for which no client comes (`harness.history.dead_entries`): a lock may wait for another
+client's turn, but no longer than a few leases for one that is gone, or whose user had cancelled the call. In the second
+case, and if the call had given up, that client ran and had answers from the nodes all that time, no fault was in force
+on it, and what the call may leave had been there for its TTL before: it could have taken its entry out. Attempts that
+set the key and undo it take it for that time.
+
+A client that had subscribed to a channel is not bound to whole seconds. If it then said and heard nothing for the
+lease, or a second if that is longer, and `SLACK_MS` more, the last lease that it saw had run out, and it did not look
+again. If the lock was free and all the rest was so for `SLACK_MS` of that time, it has waited in vain, and the lock is
+to blame if this happened `LEAST_OVERSLEPT` times: no timer wakes its clients. So it is, for however short a time the
+lock was free, if it slept so while the key expired, and an acquire was granted first that had begun after that: there
+was no message to lose, and a client that looked got in.
+
+The same holds of a client that was blocked on a list if the key had expired, which pushes nothing, and if its own time
+limit would wake it more than a second after that, and after the time that whole seconds allow. Such a client need not
+have been silent for a second, if one of them was. All others that waited must have been blocked so, too: one that looks
+again may wake them.
+
+A client that was told of a release (a message that names the key reached it when the key was deleted) looks at once. If
+it said and heard nothing for half a lease, or half a second if that is longer, while all the rest was so, it slept on.
+The lock is to blame if this happened `LEAST_OVERSLEPT` times. A lock that keeps anything else of the key on its nodes
+may have told it of another client's turn, so nothing is said of that one.
+
+So it is of a client that was blocked on a list (BLPOP, say) when a request pushed onto that list and deleted it at
+once: that wakes no client (`harness.history.subscriptions`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+import numpy as np
+
+from fencepost.history import process_of
+from harness.checkers.starvation import least_gap_ms
+from harness.history.dead_entries import DeadEntry, dead_entries
+from harness.history.fault_windows import longest_windows
+from harness.history.groups import Ints, rows_of
+from harness.history.ledger import Change, Ledger
+from harness.history.link_activity import BLOCKS
+from harness.history.recorded import Recorded
+from harness.history.stretches import Stretch, longest
+from harness.history.subscriptions import LostPushes, Message, Subscriptions
+from harness.history.waiting import (
+    SECOND_NS,
+    SLACK_NS,
+    Span,
+    Waiting,
+    patience_ns,
+    short_ns,
+    silences,
+    waiting_clients,
+)
+from harness.history.waits import Wait
+
+TIMES: Final = 3
+LEAST_ANSWERS: Final = 3
+LEAST_OVERSLEPT: Final = 3
+_SOON_NS: Final = 50_000_000
+"""A release that tells of itself deletes the key within this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vain(Stretch):
+    """A time in which a client waited beside a free lock. `answers`: how many of its requests were answered then; 0 if
+    it sent none. `freed`: the change that freed the key last, if it is on record. `entry`: for which no client came,
+    and which was there all the time. `silent_ns`: for how long the client had said and heard nothing in all, if that
+    is why it has waited in vain. `told_ns`: when a message of the release had reached it, if that is why; or `push`,
+    which deleted the list on which it was blocked, and onto which it had pushed."""
+
+    wait: Wait
+    answers: int = 0
+    freed: Change | None = None
+    entry: DeadEntry | None = None
+    silent_ns: int = 0
+    told_ns: int = 0
+    push: Change | None = None
+
+
+def vain_waits(run: Recorded, ledger: Ledger) -> list[Vain]:
+    """The longest one of each wait."""
+    every, patience = waiting_clients(run, ledger), patience_ns(run)
+    long = [one for one in every if one.wait.length_ns >= patience]
+    subscriptions, pushes = Subscriptions.read(ledger.wire), LostPushes.of(ledger)
+    dead, releases = dead_entries(run, ledger), _Releases.of(every, ledger, subscriptions)
+    vain, overslept, ignored = list[Vain](), list[Vain](), list[Vain]()
+    for one in every:
+        asleep, blocked = list(_asleep(one, subscriptions)), list(_blocked(one))
+        told = releases.heard(one) or list(_unwoken(one, pushes))
+        if one.wait.length_ns < patience and not asleep and not blocked and not told:
+            continue
+        calm = one.calm_times(long)
+        found = [each for span in calm for each in _in_vain(one, span, dead[one.wait.key])]
+        slept = [] if found else list(_overslept(one, calm, asleep))
+        slept += [] if found or slept else _overtaken(one, asleep)
+        on = [] if found or slept or not (told or blocked) else one.calm_times(every)
+        slept += [each for each in _overslept(one, on, blocked) if _is_past_the_end(one, each.since_ns, every)]
+        slept_on = [] if slept else list(_slept_through(one, on, told))
+        if some := found or slept or slept_on:
+            worst = longest(some)
+            kind = vain if found else overslept if slept else ignored
+            kind.append(replace(worst, freed=one.last_freed(worst.since_ns)))
+    if max((one.silent_ns for one in overslept), default=0) < _asleep_ns(run):
+        overslept = []
+    often = [some for some in (overslept, ignored) if len(some) >= LEAST_OVERSLEPT]
+    return [*vain, *(one for some in often for one in some)]
+
+
+def _in_vain(one: Waiting, span: Span, left: Sequence[DeadEntry]) -> Iterator[Vain]:
+    """Of a time in which the key was free and nothing was in the way: the parts in which the client said nothing, or
+    all of it if it did, and was answered."""
+    patience, (since_ns, until_ns) = patience_ns(one.run), span
+    if until_ns - since_ns < patience:
+        return
+    for quiet in silences(one.run, one.wait, one.client, span, patience):
+        yield Vain(*quiet, one.wait)
+    there = (entry for entry in left if entry.dead_ns < until_ns <= entry.until_ns)
+    for entry in (*sorted(there, key=lambda entry: entry.put["at_ns"]), None):
+        began = since_ns if entry is None else max(since_ns, entry.dead_ns)
+        if entry is not None and entry.died_ns > began and not _could_undo(one, entry, began, until_ns):
+            continue
+        least = TIMES * patience if entry is None else max(patience, round(least_gap_ms(one.run) * 1e6))
+        answers = one.client.answered(began, until_ns)
+        if answers >= LEAST_ANSWERS and one.ran_ns(began, until_ns) >= least:
+            yield Vain(began, until_ns, one.wait, answers, entry=entry)
+            return
+
+
+def _could_undo(one: Waiting, entry: DeadEntry, since_ns: int, until_ns: int) -> bool:
+    """Whether the process of the entry was at work in this time, the nodes answered it, and no fault was in force on
+    it."""
+    run, client = one.run, str(entry.put["client"])
+    for event, began, done in longest_windows(run.faults):
+        if began < until_ns and done > since_ns and client in map(process_of, event.hit_clients):
+            return False
+    if any(process_of(end.client) == client and since_ns < end.at_ns < until_ns for end in run.ends):
+        return False
+    return one.ledger.links.of(client).answered(since_ns, until_ns) >= LEAST_ANSWERS
+
+
+def _asleep_ns(run: Recorded) -> int:
+    """A client that has subscribed, and has said and heard nothing for so long, does not look again by itself."""
+    return max(round(run.lease_ms * 1e6), SECOND_NS) + SLACK_NS
+
+
+def _asleep(one: Waiting, subscriptions: Subscriptions) -> Iterator[Span]:
+    """When the client was subscribed to something, and silent for so long that it does not look again by itself."""
+    if one.wait.length_ns >= _asleep_ns(one.run):
+        yield from (span for span in one.silences(_asleep_ns(one.run)) if subscriptions.last(one.wait.client, *span))
+
+
+def _overslept(one: Waiting, calm: Sequence[Span], asleep: Sequence[Span]) -> Iterator[Vain]:
+    for began, done in asleep:
+        for since, until in calm:
+            since, until = max(since, began), min(until, done)
+            if one.ran_ns(since, until) >= SLACK_NS:
+                yield Vain(since, until, one.wait, silent_ns=done - began)
+
+
+def _overtaken(one: Waiting, asleep: Sequence[Span]) -> Iterator[Vain]:
+    """The times from an expiry of the key, beside which the client slept on, to the grant of an acquire that began
+    later. A client that a fault kept from looking, just then, did not sleep."""
+    if not asleep:
+        return
+    ops, calm = one.run.ops, one.calm_times([])
+    granted = ops[((ops["f"] == "acquire") & (ops["outcome"] == "ok") & (ops["key"] == one.wait.key)).to_numpy(bool)]
+    granted = granted.sort_values("complete_ns", kind="stable")
+    for began, done in asleep:
+        for since, _ in one.free_times(began, done):
+            if not any(from_ns <= since < to_ns for from_ns, to_ns in calm):
+                continue
+            later = granted[(granted["complete_ns"] >= since).to_numpy(bool)].head(1)
+            for invoked, got in rows_of(later, "invoke_ns", "complete_ns"):
+                if invoked > since and got < done and one.was_freed_by("expired", since):
+                    yield Vain(since, got, one.wait, silent_ns=done - began)
+
+
+def _blocked(one: Waiting) -> Iterator[Span]:
+    """When the client was silent for a lease, blocked by a request with a longer limit than any waiter needs."""
+    for since_ns, until_ns in one.silences(round(one.run.lease_ms * 1e6) + SLACK_NS, BLOCKS):
+        if one.client.blocked_until_ns(since_ns) - since_ns > patience_ns(one.run):
+            yield since_ns, until_ns
+
+
+def _is_past_the_end(one: Waiting, at_ns: int, every: Sequence[Waiting]) -> bool:
+    """Whether the key had expired, and each client that waited for it then would wake up only a second later, or
+    more."""
+    freed = one.last_freed(at_ns)
+    if freed is None or freed["what"] != "expired":
+        return False
+    rivals = (its for its in every if its.wait.key == one.wait.key and its.wait.since_ns <= at_ns < its.wait.until_ns)
+    return min(its.client.blocked_until_ns(at_ns) for its in rivals) > int(freed["at_ns"]) + SECOND_NS
+
+
+_Sleep = tuple[int, int, int | None]
+"""From when, until when; and the row of a push that woke no client."""
+
+
+def _slept_through(one: Waiting, calm: Sequence[Span], told: Sequence[_Sleep]) -> Iterator[Vain]:
+    """The sleeps after a message that should have woken the client, or beside a push that woke none."""
+    for told_ns, until_ns, row in told:
+        for began, done in calm:
+            since, until = max(began, told_ns), min(until_ns, done)
+            if since - told_ns <= _SOON_NS and until > since and one.ran_ns(since, until) >= short_ns(one.run):
+                push = None if row is None else one.ledger.change(row)
+                yield Vain(since, until, one.wait, told_ns=told_ns if row is None else 0, push=push)
+
+
+def _unwoken(one: Waiting, pushes: LostPushes) -> Iterator[_Sleep]:
+    for began, done in one.silences(short_ns(one.run), BLOCKS) if pushes.of_list else ():
+        yield from ((at_ns, done, row) for at_ns, row in pushes.missed(one.client, began, done))
+
+
+@dataclass(frozen=True)
+class _Releases:
+    """The messages that reached clients, by process; and by key, when a request had deleted it, in order. None if the
+    lock keeps anything else on its nodes."""
+
+    told: Mapping[str, Sequence[Message]]
+    deleted_ns: Mapping[str, Ints]
+
+    @classmethod
+    def of(cls, every: Sequence[Waiting], ledger: Ledger, subscriptions: Subscriptions) -> Self:
+        told: defaultdict[str, list[Message]] = defaultdict(list)
+        for message in subscriptions.messages:
+            told[message.client].append(message)
+        rows, deleted_ns, names = ledger.rows, dict[str, Ints](), {one.wait.key: one.names for one in every}
+        if told and {str(name) for name in rows["key"].unique()} <= set[str]().union(*names.values()):
+            for key, own in names.items():
+                gone = (rows["what"] == "deleted") & rows["key"].isin(list(own))
+                deleted_ns[key] = np.sort(rows["at_ns"][gone.to_numpy(bool)].to_numpy(np.int64))
+        return cls(told, deleted_ns)
+
+    def heard(self, one: Waiting) -> list[_Sleep]:
+        """The silences in a wait that began with a message that the key had been deleted."""
+        wait, deleted_ns = one.wait, self.deleted_ns.get(one.wait.key, np.zeros(0))
+        own = self.told.get(process_of(wait.client), ())
+        times = {each.told_ns for each in own if wait.key in each.text and wait.since_ns < each.told_ns < wait.until_ns}
+        times = {at for at in times if len(deleted_ns) and np.abs(deleted_ns - at).min() <= SLACK_NS}
+        silent = one.silences(short_ns(one.run)) if times else ()
+        return [(began, done, None) for began, done in silent if began in times]
