@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from fencepost.quorum import quorum
-from fencepost.text import bound, count, listed, milliseconds, of_sections, plural, printable
-from harness.checkers.exclusion import side_of
+from fencepost.text import count, listed, milliseconds, plural, printable
+from harness.checkers.exclusion import blame_line, blame_tiles, blames_in_words, side_of
 from harness.explain.examples import Case, Side
 from harness.explain.kinds import Evidence, FindingKind, Told
 from harness.explain.looked_first import looked_first, took_nothing
@@ -23,7 +23,7 @@ from harness.explain.permits import below_zero, earlier_score, gave, given_unask
 from harness.explain.requests import client_of, how_sent
 from harness.explain.taken_entry import entry_taken
 from harness.explain.words import at
-from harness.figures import Cell, CheckerFigures, Row, Tile, Tone
+from harness.figures import Cell, CheckerFigures, Row, Tile
 from harness.history.capacity import Excess, count_crowding, open_with
 from harness.history.overlaps import BLAMES, OverlapBlame
 from harness.history.recorded import Recorded
@@ -36,11 +36,7 @@ _WORDS: Final[dict[OverlapBlame, str]] = {
     "client": "at least one of them had outlived its lease",
     "undecided": "the record allows both readings",
 }
-_TILES: Final[tuple[tuple[OverlapBlame, str, Tone], ...]] = (
-    ("lock", "Beyond the permits, lock to blame", "bad"),
-    ("client", "Beyond the permits, client to blame", "warn"),
-    ("undecided", "Beyond the permits, undecided", "warn"),
-)
+
 _FIRST: Final = 3
 _TOO_MANY: Final = ", more than there are permits."
 """So ends what says no more than the finding itself."""
@@ -59,13 +55,11 @@ class Figures(CheckerFigures, frozen=True):
 
     def rows(self) -> Iterator[Row]:
         """`2 permits, at most 3 inside for up to 12 ms: lock 1 of 1,234 sections (…) · client 0 · undecided 0`."""
-        lock, client, undecided = (self.beyond[blame] for blame in BLAMES)
         longest = f" for up to {milliseconds(self.longest_beyond_ms)}" if self.have_blame else ""
         yield Row(
             "capacity",
             f"{plural(self.permits, 'permit')}, at most {count(self.most_inside)} inside at once; more than the "
-            f"permits{longest}: lock {of_sections(lock, self.sections)} · client {count(client)} · undecided "
-            f"{count(undecided)}",
+            f"permits{longest}: {blames_in_words(self.beyond, self.sections)}",
             order=20,
         )
 
@@ -77,10 +71,7 @@ class Figures(CheckerFigures, frozen=True):
             "warn" if self.most_inside > self.permits else "",
             order=20,
         )
-        for blame, name, tone in _TILES:
-            beyond = self.beyond[blame]
-            note = f"of {plural(self.sections, 'section')}" if beyond else bound(self.sections) if self.sections else ""
-            yield Tile(name, count(beyond), note, tone if beyond else "", order=20)
+        yield from blame_tiles("Beyond the permits", self.beyond, self.sections)
 
     def cells(self) -> Iterator[Cell]:
         yield Cell("sections", count(self.sections), order=10)
@@ -101,11 +92,7 @@ class Figures(CheckerFigures, frozen=True):
     @property
     def blame_line(self) -> str:
         """`Entries beyond the permits: 0 blamed on the lock, 3 on a client that outlived its lease, 1 undecided.`"""
-        lock, client, undecided = (count(self.beyond[blame]) for blame in BLAMES)
-        return (
-            f"Entries beyond the permits: {lock} blamed on the lock, {client} on a client that outlived its lease, "
-            f"{undecided} undecided."
-        )
+        return blame_line("Entries beyond the permits", self.beyond)
 
 
 def check(run: Recorded) -> Answer:

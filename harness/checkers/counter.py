@@ -16,16 +16,8 @@ from typing import ClassVar, Final
 import numpy as np
 import pandas as pd
 
-from harness.checkers.updates import (
-    UpdateFigures,
-    impossible,
-    last_values,
-    lost_updates,
-    record_is_wrong,
-    told_writes,
-    unknown_losses,
-)
-from harness.history.groups import Bools, Codes, Groups, Ints, first_not_larger, narrowed, width_of
+from harness.checkers.updates import UpdateFigures, answered, impossible
+from harness.history.groups import Codes, Groups, Ints, first_not_larger, narrowed, width_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
@@ -42,26 +34,8 @@ class Figures(UpdateFigures, frozen=True):
 
 
 def check(run: Recorded) -> Answer:
-    writes = run.writes
-    acknowledged, told, missing = told_writes(run)
-    by_key = _Writes.of(writes, run.writes_by_key)
-    lost = by_key.lost()
-    lost_and_told = np.flatnonzero(lost & told[by_key.row])
-    findings = [
-        *_lost_updates(run, by_key, lost_and_told, told, acknowledged),
-        *record_is_wrong(run, missing),
-        *_from_nowhere(run, by_key),
-    ]
-    total = len(lost_and_told)
-    figures = Figures(
-        acknowledged=acknowledged,
-        accepted=len(writes),
-        lost=total,
-        lost_unacknowledged=int(lost.sum()) - total,
-        final=last_values(run),
-        complete=run.final_values is not None,
-    )
-    return Answer(figures, tuple(findings), unknown_losses(run, total > 0))
+    writes = _Writes.of(run.writes, run.writes_by_key)
+    return answered(run, Figures, *writes.lost(), _from_nowhere(run, writes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +64,12 @@ class _Writes:
         lifted += self.key.astype(np.int64) * width_of(lifted)
         return lifted
 
-    def lost(self) -> Bools:
-        """Which writes have a later one of their key that is not larger."""
+    def lost(self) -> tuple[Ints, Ints]:
+        """The rows of the writes that have a later one of their key that is not larger, and of the first such one."""
         lifted = self.lifted()
         later = np.append(np.minimum.accumulate(lifted[::-1])[::-1][1:], np.iinfo(np.int64).max)[: len(lifted)]
-        lost: Bools = later <= lifted
-        return lost
+        lost = np.flatnonzero(later <= lifted)
+        return self.row[lost], self.row[first_not_larger(lifted)[lost]] if len(lost) else self.row[lost]
 
 
 def squeezed(values: Codes) -> Ints:
@@ -106,13 +80,6 @@ def squeezed(values: Codes) -> Ints:
     place = np.append(0, np.cumsum(np.where(distinct[1:] - 1 == distinct[:-1], 1, 2)))
     close: Ints = place[which[:-1]] - place[which[-1]]
     return close
-
-
-def _lost_updates(run: Recorded, writes: _Writes, lost: Ints, told: Bools, acknowledged: int) -> list[Finding]:
-    """`lost`: places of the writes that were acknowledged and lost. `told`: by row, whether a write was."""
-    if not len(lost):
-        return []
-    return lost_updates(run, writes.row[lost], writes.row[first_not_larger(writes.lifted())[lost]], told, acknowledged)
 
 
 def _from_nowhere(run: Recorded, writes: _Writes) -> list[Finding]:

@@ -30,13 +30,6 @@ _OPEN_ENDED_WORDS: Final[dict[OverlapBlame, str]] = {
     "undecided": "no time was promised, and the session of the first client may have ended",
 }
 
-_TILES: Final[tuple[tuple[OverlapBlame, str, Tone], ...]] = (
-    ("lock", "Overlaps, lock to blame", "bad"),
-    ("client", "Overlaps, client to blame", "warn"),
-    ("undecided", "Overlaps, undecided", "warn"),
-)
-
-
 MOST_TOLD_APART: Final = 1_000
 MOST_LISTED: Final = 100_000
 """Overlaps are counted exactly, however many there are; the nodes are asked about the first of them only."""
@@ -55,10 +48,8 @@ class Figures(CheckerFigures, frozen=True):
 
     def rows(self) -> Iterator[Row]:
         """`lock 0 of 1,234 sections (95 % upper bound for this run 0.30 %) · client 3 · undecided 0; longest 12 ms`."""
-        lock, client, undecided = (self.overlaps[blame] for blame in BLAMES)
-        text = f"lock {of_sections(lock, self.sections)} · client {count(client)} · undecided {count(undecided)}"
         longest = f"; longest {milliseconds(self.longest_overlap_ms)}" if self.longest_overlap_ms else ""
-        yield Row("overlaps", text + longest, order=20)
+        yield Row("overlaps", blames_in_words(self.overlaps, self.sections) + longest, order=20)
         if self.lock_by_part:
             yield Row("failed", _parts_in_words(self.lock_by_part), order=20)
 
@@ -66,10 +57,7 @@ class Figures(CheckerFigures, frozen=True):
         return {f"overlaps, {IN_WORDS[part]}": number for part, number in (self.lock_by_part or {}).items() if number}
 
     def tiles(self) -> Iterator[Tile]:
-        for blame, name, tone in _TILES:
-            pairs = self.overlaps[blame]
-            note = f"of {plural(self.sections, 'section')}" if pairs else bound(self.sections) if self.sections else ""
-            yield Tile(name, count(pairs), note, tone if pairs else "", order=20)
+        yield from blame_tiles("Overlaps", self.overlaps, self.sections)
         if self.longest_overlap_ms:
             yield Tile("Longest overlap", milliseconds(self.longest_overlap_ms), "two clients inside at once", order=20)
 
@@ -90,10 +78,31 @@ class Figures(CheckerFigures, frozen=True):
     @property
     def blame_line(self) -> str:
         """`Overlaps: 0 blamed on the lock, 3 on a client that outlived its lease, 1 undecided.`"""
-        lock, client, undecided = (count(self.overlaps[blame]) for blame in BLAMES)
-        return (
-            f"Overlaps: {lock} blamed on the lock, {client} on a client that outlived its lease, {undecided} undecided."
-        )
+        return blame_line("Overlaps", self.overlaps)
+
+
+Blamed = Mapping[OverlapBlame, int]
+"""How many of them are blamed on whom."""
+
+
+def blames_in_words(counts: Blamed, sections: int) -> str:
+    """`lock 0 of 1,234 sections (95 % upper bound for this run 0.30 %) · client 3 · undecided 0`"""
+    lock, client, undecided = (counts[blame] for blame in BLAMES)
+    return f"lock {of_sections(lock, sections)} · client {count(client)} · undecided {count(undecided)}"
+
+
+def blame_line(what: str, counts: Blamed) -> str:
+    lock, client, undecided = (count(counts[blame]) for blame in BLAMES)
+    return f"{what}: {lock} blamed on the lock, {client} on a client that outlived its lease, {undecided} undecided."
+
+
+def blame_tiles(what: str, counts: Blamed, sections: int) -> Iterator[Tile]:
+    for blame in BLAMES:
+        tone: Tone = "bad" if blame == "lock" else "warn"
+        number = counts[blame]
+        note = f"of {plural(sections, 'section')}" if number else bound(sections) if sections else ""
+        whose = blame if blame == "undecided" else f"{blame} to blame"
+        yield Tile(f"{what}, {whose}", count(number), note, tone if number else "", order=20)
 
 
 def check(run: Recorded) -> Answer:

@@ -17,15 +17,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from fencepost.text import count
-from harness.checkers.updates import (
-    UpdateFigures,
-    impossible,
-    last_values,
-    lost_updates,
-    record_is_wrong,
-    told_writes,
-    unknown_losses,
-)
+from harness.checkers.updates import UpdateFigures, answered, impossible
 from harness.figures import Row
 from harness.history.groups import Bools, Groups, Ints, known
 from harness.history.recorded import Recorded
@@ -56,27 +48,12 @@ class Figures(UpdateFigures, frozen=True):
 
 
 def check(run: Recorded) -> Answer:
-    writes, by_key = run.writes, run.writes_by_key
-    acknowledged, told, missing = told_writes(run)
     chains = _Chains.of(run)
-    lost_and_told = told[chains.losers]
-    findings = [
-        *lost_updates(run, chains.losers[lost_and_told], chains.winners[lost_and_told], told, acknowledged),
-        *record_is_wrong(run, missing),
+    wrong = [
         *_resource_is_wrong(run, chains.from_nowhere, _NOWHERE),
-        *_resource_is_wrong(run, _not_replaced(run, by_key), _NOT_REPLACED),
+        *_resource_is_wrong(run, _not_replaced(run, run.writes_by_key), _NOT_REPLACED),
     ]
-    total = int(lost_and_told.sum())
-    figures = Figures(
-        acknowledged=acknowledged,
-        accepted=len(writes),
-        lost=total,
-        lost_unacknowledged=len(chains.losers) - total,
-        final=last_values(run),
-        complete=run.final_values is not None,
-        unseen=chains.unseen,
-    )
-    return Answer(figures, tuple(findings), unknown_losses(run, total > 0))
+    return answered(run, Figures, chains.losers, chains.winners, wrong, unseen=chains.unseen)
 
 
 @dataclass(frozen=True, slots=True)

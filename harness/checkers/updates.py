@@ -20,7 +20,7 @@ from harness.history.groups import Bools, Ints, address, codes_in
 from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between, overlapped_keys
 from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
-from harness.verdict import Blame, Finding
+from harness.verdict import Answer, Blame, Finding
 
 _FINAL_KEYS: Final = 20
 _SHOWN_KEYS: Final = 8
@@ -76,6 +76,36 @@ class UpdateFigures(CheckerFigures, frozen=True):
         return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
 
 
+def answered(
+    run: Recorded,
+    figures: type[UpdateFigures],
+    losers: Ints,
+    winners: Ints,
+    impossible: Sequence[Finding],
+    **more: object,
+) -> Answer:
+    """`losers`: rows of the lost writes; `winners`: of the writes that they were lost by. `impossible`: what the
+    resource cannot have had; `more`: further figures."""
+    acknowledged, told, missing = told_writes(run)
+    counts = told[losers]
+    findings = [
+        *lost_updates(run, losers[counts], winners[counts], told, acknowledged),
+        *record_is_wrong(run, missing),
+        *impossible,
+    ]
+    total = int(counts.sum())
+    found = figures(
+        acknowledged=acknowledged,
+        accepted=len(run.writes),
+        lost=total,
+        lost_unacknowledged=len(losers) - total,
+        final=dict(sorted((run.final_values or {}).items())[:_FINAL_KEYS]),
+        complete=run.final_values is not None,
+        **more,
+    )
+    return Answer(found, tuple(findings), unknown_losses(run, total > 0))
+
+
 def told_writes(run: Recorded) -> tuple[int, Bools, pd.Index]:
     """How many writes clients were told of; of each accepted write, whether one was; and the rows in `run.ops` of those
     that were not accepted."""
@@ -89,11 +119,6 @@ def _acknowledged(run: Recorded) -> pd.DataFrame:
     asked = ((run.ops["f"] == "write") & (run.ops["outcome"] == "ok")).to_numpy(np.bool_)
     ops: pd.DataFrame = run.ops[["client", "section", "value"]]
     return ops if asked.all() else ops[asked]
-
-
-def last_values(run: Recorded) -> dict[str, int]:
-    """The last read, of a few keys."""
-    return dict(sorted((run.final_values or {}).items())[:_FINAL_KEYS])
 
 
 def unknown_losses(run: Recorded, found: bool) -> tuple[str, ...]:
