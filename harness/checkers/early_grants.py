@@ -15,7 +15,7 @@ many, and one if it asks one. Nothing is said of nested acquires and, for semaph
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -31,7 +31,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import CheckerFigures, Row
 from harness.history.change_causes import NONE
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Bools, Ints, rows_of
+from harness.history.groups import Bools, Ints, grouped, rows_of
 from harness.history.ledger import Ledger
 from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded, named
@@ -170,9 +170,8 @@ class _Held:
         own = rows["key"].isin(list(keys)).to_numpy(bool) | (not keys)
         self._all: Mapping[str, list[Any]] = {name: rows[name].tolist() for name in ("cause", "by", "client", "f")}
         self._told: list[int] = rows["to_client_ns"].replace(NONE, FOREVER_NS).tolist()
-        self._changes: defaultdict[tuple[str, str], list[_Change]] = defaultdict(list)
-        for node, key, *change in rows_of(rows[own], "node", "key", *_Change._fields):
-            self._changes[str(node), str(key)].append(_Change(*change))
+        changes = rows_of(rows[own], "node", "key", *_Change._fields)
+        self._changes = grouped(((node, key), _Change(*change)) for node, key, *change in changes)
         self._keys = {key for _, key in self._changes}
 
     def may_be_of(self, node: str, client: str, at_ns: int) -> bool:

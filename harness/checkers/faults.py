@@ -11,6 +11,7 @@ from fencepost.history import FaultEvent
 from fencepost.text import count, printable
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures, Row, Tile
+from harness.history.groups import grouped
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
 
@@ -60,9 +61,7 @@ def check(run: Recorded) -> Answer:
     missed = [event for event in injected.values() if not event.holds]
     still = [event for name, event in injected.items() if name not in healed or not healed[name].holds]
     unhealed = {event.fault for event in still}
-    by_nemesis: dict[str, list[FaultEvent]] = {}
-    for event in injected.values():
-        by_nemesis.setdefault(event.nemesis, []).append(event)
+    by_nemesis = grouped((event.nemesis, event) for event in injected.values())
     findings = []
     if missed:
         text = f"{len(missed)} of {len(injected)} injected faults were not verified active: {_names(missed)}"

@@ -16,24 +16,19 @@ to its end:
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pyarrow.compute as pc
 
-from fencepost.history import process_of
 from fencepost.quorum import quorum
 from fencepost.text import milliseconds, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.entries import Entry
-from harness.history.error_replies import ERROR_REPLY
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import grouped, places_of, rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
@@ -83,22 +78,17 @@ def check(run: Recorded) -> Answer:
         return Answer()
     attempts = [one for key in map(str, run.ops["key"].unique()) for one in _kept_out(run, ledger, key)]
     attempts = attempts if len(attempts) >= LEAST else []
-    by_place: defaultdict[int, list[_Attempt]] = defaultdict(list)
     places = {place.put["row"]: place for attempt in attempts for place in attempt.by}
-    for attempt in attempts:
-        for place in attempt.by:
-            by_place[place.put["row"]].append(attempt)
+    by_place = grouped((place.put["row"], attempt) for attempt in attempts for place in attempt.by)
     figures = Figures(len(places), len(attempts))
     return Answer(figures, (_finding(run, ledger, places, by_place, len(attempts)),) if attempts else ())
 
 
 def _kept_out(run: Recorded, ledger: Ledger, key: str) -> Iterator[_Attempt]:
-    by_node: defaultdict[str, list[_Place]] = defaultdict(list)
-    for place in _places(run, ledger, key):
-        by_node[place.node].append(place)
+    by_node = grouped((place.node, place) for place in _places(run, ledger, key))
     if not any(place.over_ns < place.until_ns for own in by_node.values() for place in own):
         return
-    nodes, permits, tries, answers = run.nodes_of(key), run.config.permits, run.ops, _answers(ledger)
+    nodes, permits, tries = run.nodes_of(key), run.config.permits, run.ops
     refused = tries[((tries["f"] == "acquire") & (tries["outcome"] == "fail") & (tries["key"] == key)).to_numpy(bool)]
     for client, from_ns, to_ns in rows_of(refused, "client", "invoke_ns", "complete_ns"):
         full, by = 0, list[_Place]()
@@ -109,33 +99,11 @@ def _kept_out(run: Recorded, ledger: Ledger, key: str) -> Iterator[_Attempt]:
             if len(there) - len(over) >= permits:
                 break
             is_full = len(whole) >= permits and _is_known(run, node, from_ns, to_ns)
-            if is_full and _is_answered(answers, str(client), node, from_ns, to_ns):
+            if is_full and ledger.links.of(client).answered(from_ns, to_ns, node):
                 full, by = full + 1, by + over
         else:
             if full > len(nodes) - quorum(len(nodes)):
                 yield _Attempt(str(client), from_ns, to_ns, by)
-
-
-_Answers = Mapping[tuple[str, str], Sequence[tuple[int, int]]]
-"""By process and node, when requests were sent, in order, and when their answers came that were no errors."""
-
-
-def _answers(ledger: Ledger) -> _Answers:
-    rows, found = ledger.wire.requests, defaultdict[tuple[str, str], list[tuple[int, int]]](list)
-    is_one = pc.and_(pc.equal(rows["by"], "client"), pc.invert(pc.starts_with(rows["reply"], ERROR_REPLY)))
-    names = ("client", "node", "from_client_ns", "to_client_ns")
-    columns = (rows.filter(pc.fill_null(is_one, fill_value=False))[name].to_pylist() for name in names)
-    for client, node, sent_ns, told_ns in zip(*columns, strict=True):
-        if sent_ns is not None and told_ns is not None:
-            found[client, node].append((sent_ns, told_ns))
-    return {of: sorted(own) for of, own in found.items()}
-
-
-def _is_answered(answers: _Answers, client: str, node: str, from_ns: int, to_ns: int) -> bool:
-    """Whether the node answered a request of the client that was sent and answered in this time."""
-    own = answers.get((process_of(client), node), ())
-    some = own[bisect_left(own, (from_ns, 0)) : bisect_left(own, (to_ns, 0))]
-    return any(told_ns <= to_ns for _, told_ns in some)
 
 
 def _is_known(run: Recorded, node: str, from_ns: int, to_ns: int) -> bool:

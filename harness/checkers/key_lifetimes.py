@@ -14,10 +14,9 @@ A node that was out of sight for any part of the section, and a time to live tha
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fencepost.quorum import quorum
 from fencepost.text import count, milliseconds, out_of, plural
@@ -28,7 +27,7 @@ from harness.explain.node_replies import few_had_granted, replies
 from harness.explain.renewals import renewals_ended
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import grouped, rows_of, rows_of_sections
 from harness.history.places_in_keys import places_in_keys
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
@@ -121,7 +120,7 @@ def _leases(run: Recorded, backing: Backing) -> Iterator[_Lease]:
     for section, (*first, end_ns) in enumerate(rows_of(run.sections, *names)):
         if section not in backing.owners.values:
             continue
-        told = extended.get(section, [("acquire", *first)])
+        told = extended.get(section, [["acquire", *first]])
         for place, (f, asked_ns, told_ns, until_ns) in enumerate(told):
             if f != "extend":
                 # An earlier round of the same call may have set the keys, and who acquires once more asks no node.
@@ -136,7 +135,7 @@ def _leases(run: Recorded, backing: Backing) -> Iterator[_Lease]:
             yield _Lease(section, asked_ns, told_ns, until_ns, keys_by_ns, f == "extend")
 
 
-_Told = tuple[str, int, int, int]
+_Told = list[Any]
 """By which step, when it was asked and told, and until when it lasts."""
 
 
@@ -149,29 +148,20 @@ def _extended(run: Recorded) -> tuple[dict[int, list[_Told]], dict[int, list[int
     asked = run.ops[((run.ops["f"] == "extend") | again).to_numpy(bool)]
     if not len(asked):
         return {}, {}
-    places, of_section = places_of(run.sections), ("client", "life", "section")
-    asks: defaultdict[int, list[int]] = defaultdict(list)
-    for *of, at_ns in rows_of(asked, *of_section, "invoke_ns"):
-        asks[places.get(tuple(of), -1)].append(at_ns)
-    leases: defaultdict[int, list[_Told]] = defaultdict(list)
-    columns = (*of_section, "f", "invoke_ns", "complete_ns")
+    asks: dict[int, list[int]] = grouped(rows_of_sections(run.sections, asked, "invoke_ns"))
+    columns = ("f", "invoke_ns", "complete_ns")
     granted = [
-        *rows_of(derive_leases(run.ops, run.faults), *columns, "deadline_min_ns"),
-        *rows_of(run.ops[again.to_numpy(bool)], *columns, "deadline_ns"),
+        *rows_of_sections(run.sections, derive_leases(run.ops, run.faults), *columns, "deadline_min_ns"),
+        *rows_of_sections(run.sections, run.ops[again.to_numpy(bool)], *columns, "deadline_ns"),
     ]
-    for *of, f, asked_ns, told_ns, until_ns in sorted(granted, key=lambda lease: lease[5]):
-        if (place := places.get(tuple(of), -1)) in asks:
-            leases[place].append((str(f), asked_ns, told_ns, until_ns))
+    leases = grouped((place, told) for place, *told in sorted(granted, key=lambda lease: lease[3]) if place in asks)
     return leases, asks
 
 
 def _undone(run: Recorded) -> dict[int, list[int]]:
     """By place, when nested acquires of a section were undone."""
-    ops, places = run.ops[(run.ops["f"] == "leave").to_numpy(bool)], places_of(run.sections)
-    found: defaultdict[int, list[int]] = defaultdict(list)
-    for *of, at_ns in rows_of(ops, "client", "life", "section", "invoke_ns"):
-        found[places.get(tuple(of), -1)].append(at_ns)
-    return found
+    left = run.ops[(run.ops["f"] == "leave").to_numpy(bool)]
+    return grouped(rows_of_sections(run.sections, left, "invoke_ns"))
 
 
 def _worst_of_each(short: Iterable[_Known]) -> Iterator[_Known]:

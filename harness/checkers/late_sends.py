@@ -28,7 +28,7 @@ from fencepost.text import listed, milliseconds, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged
-from harness.history.groups import rows_of
+from harness.history.groups import grouped, rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.link_activity import BLOCKING, Activity
 from harness.history.recorded import Recorded
@@ -98,10 +98,9 @@ def _calls(run: Recorded, ledger: Ledger) -> dict[tuple[str, str, int], Change]:
     """By releasing or extending call, the first request in it that changed the key which the section had set. Which
     task of a process sent that is not always on record: whose key it was is."""
     rows, ops = ledger.rows, run.ops
-    calls: defaultdict[tuple[str, int], list[tuple[str, int, int]]] = defaultdict(list)
     own = ops[ops["f"].isin(_CALLS).to_numpy(bool)]
-    for f, client, section, invoke_ns, done_ns in rows_of(own, "f", "client", "section", "invoke_ns", "complete_ns"):
-        calls[str(client), section].append((str(f), invoke_ns, done_ns))
+    names = ("client", "section", "f", "invoke_ns", "complete_ns")
+    calls = grouped(((client, section), call) for client, section, *call in rows_of(own, *names))
     found: dict[tuple[str, str, int], Change] = {}
     is_change = rows["what"].isin(["deleted", "prolonged"]) & (rows["request"] >= 0) & (rows["owner"] >= 0)
     places = np.flatnonzero(is_change.to_numpy(bool))

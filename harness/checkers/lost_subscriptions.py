@@ -16,7 +16,6 @@ connect anew every few seconds.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +27,7 @@ from harness.checkers.vain_waits import LEAST_OVERSLEPT
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged
+from harness.history.groups import grouped
 from harness.history.ledger import Ledger
 from harness.history.link_activity import BLOCKING
 from harness.history.node_requests import NodeRequests
@@ -73,10 +73,9 @@ def check(run: Recorded) -> Answer:
     if ledger is None or not run.is_exclusive or run.had_no_access:
         return Answer()
     subscribed = Subscriptions.read(ledger.wire)
-    found: defaultdict[str, list[_Sleep]] = defaultdict(list)
-    if any(one.is_lost for own in subscribed.of.values() for one in own):
-        for sleep in _sleeps(run, ledger, subscribed):
-            found[process_of(sleep.wait.client)].append(sleep)
+    is_any_lost = any(one.is_lost for own in subscribed.of.values() for one in own)
+    slept = _sleeps(run, ledger, subscribed) if is_any_lost else ()
+    found = grouped((process_of(sleep.wait.client), sleep) for sleep in slept)
     lasted = [own for own in found.values() if len(own) >= LEAST and _was_long_enough(own)]
     sleeps = in_order(one for own in lasted for one in own)
     figures = Figures(len(sleeps), sum(one.length_ns for one in sleeps) / 1e6)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -27,7 +27,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import rows_of
+from harness.history.groups import grouped, rows_of
 from harness.history.key_holdings import Watched
 from harness.history.key_owners import Owners
 from harness.history.recorded import Recorded
@@ -182,7 +182,7 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
             # The same value again, behind a time in which the node was out of sight.
             chain = before
         else:
-            chain = chains[row.node, row.key] = _Chain(row.value, row.from_min_ns, row.from_max_ns, row.run)
+            chain = chains[row.node, row.key] = _Chain(row.value, row.from_min_ns, row.run)
         free_ns = row.done_ns
         cause: Cause = "client gone" if row.is_gone else "not released" if row.section >= 0 else "given up"
         if chain.set_min_ns > free_ns:
@@ -220,12 +220,11 @@ class _CallsAgain:
 
     def __init__(self, run: Recorded, owners: Owners) -> None:
         self._of_clients = owners.of_clients
-        self._calls: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
         acquires = run.ops[(run.ops["f"] == "acquire").to_numpy(np.bool_)]
-        for client, key, life, invoke_ns in rows_of(acquires, "client", "key", "life", "invoke_ns"):
-            self._calls[run.config.owner_of(client), key].append((invoke_ns, life))
-        for calls in self._calls.values():
-            calls.sort()
+        calls = sorted(rows_of(acquires, "invoke_ns", "life", "client", "key"), key=lambda call: call[:2])
+        self._calls: Mapping[tuple[str, str], list[tuple[int, int]]] = grouped(
+            ((run.config.owner_of(client), key), (at_ns, life)) for at_ns, life, client, key in calls
+        )
         self._used: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
         for place, (client, life) in enumerate(rows_of(run.sections, "client", "life")):
             self._used[run.config.owner_of(client), life] |= owners.values.get(place, set())
@@ -247,7 +246,6 @@ class _Chain:
 
     value: str | None
     set_min_ns: int
-    set_max_ns: int
     run: int
     """The run of the node's server in which it was first seen; -1 where that is not known."""
     orphan: _Orphan | None = None
@@ -281,10 +279,7 @@ def _unseen_ms(run: Recorded, watched: Watched, node: str) -> float:
 
 def _in_the_way(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> Iterator[_Orphan]:
     """The orphans that kept clients out for longer than two lease times after they had lost their owners."""
-    by_key: defaultdict[str, list[_Orphan]] = defaultdict(list)
-    for orphan in orphans:
-        by_key[orphan.key].append(orphan)
-    for key, of_key in by_key.items():
+    for key, of_key in grouped((orphan.key, orphan) for orphan in orphans).items():
         left = {id(orphan): list(_leftovers(orphan, round(2e6 * run.lease_ms))) for orphan in of_key}
         nodes = nodes_in_the_way(run, owners, key, [one for some in left.values() for one in some])
         yield from (orphan for orphan in of_key if left[id(orphan)] and orphan.node in nodes)

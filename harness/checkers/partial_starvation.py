@@ -14,7 +14,6 @@ the lock does nothing wrong, so it is not decided who is to blame, and nothing i
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from math import exp, lgamma, log, log1p
 from statistics import fmean
@@ -27,7 +26,7 @@ from harness.checkers.starvation import CROWD
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import merged
-from harness.history.groups import rows_of
+from harness.history.groups import grouped, rows_of
 from harness.history.recorded import Recorded
 from harness.history.waits import Wait, in_the_way, recorded_waits
 from harness.verdict import Answer, Finding
@@ -80,9 +79,8 @@ class _Handover(NamedTuple):
 
 
 def _handovers(run: Recorded) -> Iterator[_Handover]:
-    waits: defaultdict[tuple[str, str], Windows] = defaultdict(list)
-    for client, key, since, until in rows_of(recorded_waits(run, 0), "client", "key", "since", "until"):
-        waits[str(key), str(client)].append((since, until))
+    rows = rows_of(recorded_waits(run, 0), "key", "client", "since", "until")
+    waits = grouped(((key, client), (since, until)) for key, client, since, until in rows)
     lease_ns = round(run.lease_ms * 1e6)
     faulty = {
         client: merged(
@@ -117,11 +115,8 @@ def _touches(windows: Windows, since_ns: int, until_ns: int) -> bool:
 
 
 def _shares(handovers: list[_Handover]) -> Iterator[_Share]:
-    by_client: defaultdict[tuple[str, str], list[_Handover]] = defaultdict(list)
-    for one in handovers:
-        for rival in one.rivals:
-            by_client[one.key, rival].append(one)
-    for (key, client), own in by_client.items():
+    competed = grouped(((one.key, rival), one) for one in handovers for rival in one.rivals)
+    for (key, client), own in competed.items():
         chances = [LEAST_SHARE / len(one.rivals) for one in own]
         won = sum(one.winner == client for one in own)
         probability = at_most(won, len(own), fmean(chances))

@@ -12,15 +12,13 @@ Nothing is said of locks that renew by themselves: they may answer without askin
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
 from fencepost.text import count, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
-from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import grouped, rows_of_sections
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_leases
@@ -79,12 +77,9 @@ def check(run: Recorded) -> Answer:
 
 
 def _granted(run: Recorded, backing: Backing, f: Step) -> Iterator[_Granted]:
-    places = places_of(run.sections)
     ops = run.ops[((run.ops["f"] == f) & (run.ops["outcome"] == "ok")).to_numpy(bool)]
-    for *of, asked_ns, answered_ns in rows_of(ops, "client", "life", "section", "invoke_ns", "complete_ns"):
-        place = places.get(tuple(of))
-        if place is not None and place in backing.owners.values:
-            yield _Granted(place, asked_ns, answered_ns)
+    granted = map(_Granted._make, rows_of_sections(run.sections, ops, "invoke_ns", "complete_ns"))
+    return (one for one in granted if one.section in backing.owners.values)
 
 
 def _anew(run: Recorded, backing: Backing) -> Iterator[_Granted]:
@@ -93,16 +88,17 @@ def _anew(run: Recorded, backing: Backing) -> Iterator[_Granted]:
     nested = list(_granted(run, backing, "reenter"))
     if not nested:
         return
-    places = places_of(run.sections)
-    told: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     leases = derive_leases(run.ops, run.faults, ("acquire", "extend", "reenter"))
-    for *of, told_ns, over_ns in rows_of(leases, "client", "life", "section", "complete_ns", "deadline_max_ns"):
-        told[places.get(tuple(of), -1)].append((told_ns, over_ns))
+    told = grouped(
+        (section, (told_ns, over_ns))
+        for section, told_ns, over_ns in rows_of_sections(run.sections, leases, "complete_ns", "deadline_max_ns")
+    )
     is_open = run.ops["f"].isin(["extend", "reenter"]) & (run.ops["outcome"] == "info")
-    for *of, asked_ns in rows_of(run.ops[is_open.to_numpy(bool)], "client", "life", "section", "invoke_ns"):
-        told[places.get(tuple(of), -1)].append((asked_ns, FOREVER_NS))
+    unanswered = run.ops[is_open.to_numpy(bool)]
+    asked: Mapping[int, list[int]] = grouped(rows_of_sections(run.sections, unanswered, "invoke_ns"))
     for one in nested:
-        if all(over_ns < one.asked_ns for told_ns, over_ns in told[one.section] if told_ns <= one.asked_ns):
+        is_over = all(over_ns < one.asked_ns for told_ns, over_ns in told[one.section] if told_ns <= one.asked_ns)
+        if is_over and not any(asked_ns <= one.asked_ns for asked_ns in asked[one.section]):
             yield one
 
 

@@ -31,7 +31,6 @@ once: that wakes no client (`harness.history.subscriptions`).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
@@ -42,7 +41,7 @@ from fencepost.history import process_of
 from harness.checkers.starvation import least_gap_ms
 from harness.history.dead_entries import DeadEntry, dead_entries
 from harness.history.fault_windows import longest_windows
-from harness.history.groups import Ints, rows_of
+from harness.history.groups import Ints, grouped, rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.link_activity import BLOCKS
 from harness.history.recorded import Recorded
@@ -228,9 +227,7 @@ class _Releases:
 
     @classmethod
     def of(cls, every: Sequence[Waiting], ledger: Ledger, subscriptions: Subscriptions) -> Self:
-        told: defaultdict[str, list[Message]] = defaultdict(list)
-        for message in subscriptions.messages:
-            told[message.client].append(message)
+        told = grouped((message.client, message) for message in subscriptions.messages)
         rows, deleted_ns, names = ledger.rows, dict[str, Ints](), {one.wait.key: one.names for one in every}
         if told and {str(name) for name in rows["key"].unique()} <= set[str]().union(*names.values()):
             for key, own in names.items():

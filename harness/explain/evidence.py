@@ -9,16 +9,16 @@ Without a record of the links, the value of a lease identifies the owner of a ke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fencepost.history import KeyEvent, process_of, task_names
-from harness.explain.replies import Asked, Span, asked_in, by_link, rows_of
+from harness.explain.replies import Asked, Span, asked_in
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.explain.witnessed import Causes, NodeEvent, Witnessed, since_of
-from harness.history.groups import rows_of as columns_of
+from harness.history.groups import grouped, rows_of
 from harness.history.key_holdings import Watched
 from harness.history.ledger import Change, Ledger
 from harness.history.lock_keys import lock_keys
@@ -168,32 +168,27 @@ def gather(run: Recorded, spans: Sequence[Span]) -> Evidence:
     record = run.wire()
     wire = None if record is None else WireRequests(Wire(record.requests, record.connections), run.config.node_names)
     asked = [] if record is None or wire is None else asked_in(run, record, wire, spans, witnessed.names)
-    all_seen: dict[tuple[str, str], list[NodeEvent]] = {}
-    for event in witnessed.events:
-        all_seen.setdefault((event.key, event.node), []).append(event)
-    events: dict[tuple[str, str], list[NodeEvent]] = {}
     proven = [_proven(one) for one in _unseen(asked, run.ledger)]
-    for event in sorted(
-        [*witnessed.events, *proven], key=lambda event: (event.by_ns, event.order or 0, event.after_ns)
-    ):
-        events.setdefault((event.key, event.node), []).append(event)
-    values: dict[Owner, set[str]] = {}
-    for value, who in shown.items():
-        for client, section, _ in who:
-            values.setdefault((client, section), set()).add(value)
+    by_time = sorted([*witnessed.events, *proven], key=lambda event: (event.by_ns, event.order or 0, event.after_ns))
+    values = grouped(((client, section), value) for value, who in shown.items() for client, section, _ in who)
     return Evidence(
-        events,
-        by_link(asked),
-        rows_of(asked),
+        _by_key(by_time),
+        grouped(((one.client, one.request.node), one) for one in asked if one.client is not None),
+        {one.request.row: one for one in asked},
         frozenset() if record is None else record.recorded,
         _unclear(run, asked),
         run.watched,
         frozenset(witnessed.shown_as.values()),
-        all_seen,
-        values,
+        _by_key(witnessed.events),
+        {owner: set(own) for owner, own in values.items()},
         run.ledger,
         wire,
     )
+
+
+def _by_key(events: Iterable[NodeEvent]) -> dict[tuple[str, str], list[NodeEvent]]:
+    """By key and node."""
+    return grouped(((event.key, event.node), event) for event in events)
 
 
 def _keys(run: Recorded, spans: Sequence[Span]) -> Collection[str]:
@@ -242,7 +237,7 @@ def _shown(run: Recorded, keys: Container[str]) -> dict[str, set[tuple[str, int,
     """The owners of each value that requests set for sections, as client, section and key."""
     owners: dict[str, set[tuple[str, int, str]]] = {}
     if run.owners is not None:
-        sections = [*columns_of(run.sections.astype({"client": str, "key": str}), "client", "section", "key")]
+        sections = [*rows_of(run.sections.astype({"client": str, "key": str}), "client", "section", "key")]
         own = [(value, place) for place, values in run.owners.values.items() for value in values]
         shared = [(value, place) for (_, value), places in run.owners.shared.items() for place in places]
         for value, place in (*own, *shared):

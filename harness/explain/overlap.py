@@ -32,7 +32,7 @@ from harness.explain.words import (
     yes_to_another_request,
 )
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import places_of
+from harness.history.groups import grouped, places_of
 from harness.history.ledger import Change
 from harness.history.lock_keys import lock_keys
 from harness.history.quorum_support import WeakStretch, losses_by_node
@@ -174,10 +174,7 @@ def weak_sides(run: Recorded, earlier: Side, later: Side) -> Iterator[tuple[Side
 
 def losses(run: Recorded, parts: Sequence[NodePart]) -> str:
     """How some nodes came to grant the lock to both; without a full stop, empty if there are no such nodes."""
-    groups: dict[tuple[object, ...], list[NodePart]] = {}
-    for part in parts:
-        if part.loss is not None:
-            groups.setdefault(_alike(part), []).append(part)
+    groups = grouped((_alike(part), part) for part in parts if part.loss is not None)
     return "; ".join(_loss(run, group) for group in groups.values())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -146,17 +146,3 @@ def _callers(run: Recorded, requests: Sequence[WireRequest]) -> Iterator[tuple[s
                 section = int(calls.section[call])
                 found[place] = str(calls.client[call]), section if section >= 0 else None
     return iter(found)
-
-
-def by_link(asked: Iterable[Asked]) -> dict[tuple[str, str], list[Asked]]:
-    """By client and node."""
-    found: dict[tuple[str, str], list[Asked]] = {}
-    for one in asked:
-        if one.client is not None:
-            found.setdefault((one.client, one.request.node), []).append(one)
-    return found
-
-
-def rows_of(asked: Collection[Asked]) -> dict[int, Asked]:
-    """By the place of the request in `requests.parquet`."""
-    return {one.request.row: one for one in asked}

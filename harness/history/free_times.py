@@ -3,14 +3,13 @@ inside or releasing it."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fencepost.quorum import quorum
 from harness.history.fault_windows import FOREVER_NS, between, merged
-from harness.history.groups import rows_of
+from harness.history.groups import grouped, rows_of
 from harness.history.lock_keys import lock_keys
 
 if TYPE_CHECKING:
@@ -34,11 +33,9 @@ def free_times(run: Recorded, names: set[str], key: str, since_ns: int, until_ns
     """Within this time, in order. `names`: what the key is called on the nodes."""
     if run.watched is None or not names:
         return []
-    taken: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     held = run.watched.holdings
     held = held[held["key"].isin(list(names)).to_numpy(bool)]
-    for node, from_ns, to_ns in rows_of(held, "node", "from_min_ns", "to_max_ns"):
-        taken[node].append((from_ns, to_ns))
+    taken = grouped((node, (a, b)) for node, a, b in rows_of(held, "node", "from_min_ns", "to_max_ns"))
     changes, nodes = [], run.nodes_of(key)
     for node in nodes:
         unseen = between((window[:2] for window in run.watched.of(node)), 0, FOREVER_NS)

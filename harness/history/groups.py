@@ -6,14 +6,17 @@ replaces a loop over the groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+K = TypeVar("K")
+V = TypeVar("V")
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.integer[Any]]
@@ -238,6 +241,21 @@ def known(column: pd.Series) -> tuple[Bools, Ints]:
 def rows_of(frame: pd.DataFrame, *names: str) -> Iterator[tuple[Any, ...]]:
     """These columns, row by row, as plain Python values."""
     return zip(*(frame[name].tolist() for name in names), strict=True)
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> defaultdict[K, list[V]]:
+    """By the first of each pair, the second ones, in order; an empty list for what is not there."""
+    found: defaultdict[K, list[V]] = defaultdict(list)
+    for key, value in pairs:
+        found[key].append(value)
+    return found
+
+
+def rows_of_sections(sections: pd.DataFrame, frame: pd.DataFrame, *names: str) -> Iterator[tuple[Any, ...]]:
+    """These columns of rows that tell of sections, and first the section's place in `sections`; -1 if it is not
+    there."""
+    places, of = places_of(sections), rows_of(frame, "client", "life", "section")
+    return ((places.get(section, -1), *row) for section, row in zip(of, rows_of(frame, *names), strict=True))
 
 
 def places_of(sections: pd.DataFrame) -> dict[tuple[Any, ...], int]:

@@ -59,9 +59,9 @@ class Activity:
         times: Ints = self.requests[name].to_numpy(np.int64)
         return np.sort(times[times >= 0])
 
-    def answered(self, since_ns: int, until_ns: int) -> int:
-        """How many requests it sent in this time and had answered, not with an error."""
-        rows = self.requests
+    def answered(self, since_ns: int, until_ns: int, node: str = "") -> int:
+        """How many requests it sent in this time, to this node or any, and had answered, not with an error."""
+        rows = self.requests[(self.requests["node"] == node).to_numpy(bool)] if node else self.requests
         within = (rows["from_client_ns"] >= since_ns) & (rows["to_client_ns"] <= until_ns) & (rows["to_client_ns"] >= 0)
         errors = rows["reply"].str.startswith(ERROR_REPLY).fillna(value=False)
         return int((within & ~errors).sum())
@@ -127,7 +127,7 @@ class Links:
         own = pc.and_(own, pc.not_equal(requests["node"], "resource"))
         rows = requests.filter(own)
         columns = {name: rows[name].fill_null(-1).to_numpy() for name in ("connection", *_TIMES)}
-        texts = {name: rows[name].to_pylist() for name in ("command", "keys", "arguments", "task")}
+        texts = {name: rows[name].to_pylist() for name in ("node", "command", "keys", "arguments", "task")}
         texts["reply"] = pd.Series(rows["reply"].to_pylist(), dtype="string")
         frame = pd.DataFrame({**columns, **texts})
         closed_ns = pc.min_element_wise(connections["client_closed_ns"], connections["proxy_closed_ns"])

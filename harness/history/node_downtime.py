@@ -15,6 +15,7 @@ from typing import Self
 
 from fencepost.history import FaultEvent
 from harness.history.fault_windows import FOREVER_NS, windows
+from harness.history.groups import grouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,7 @@ class Standstills:
     @classmethod
     def of(cls, faults: Iterable[FaultEvent]) -> Self:
         faults = tuple(faults)
-        on_node: defaultdict[str, list[FaultEvent]] = defaultdict(list)
-        for event in faults:
-            for node in event.nodes:
-                on_node[node].append(event)
+        on_node = grouped((node, event) for event in faults for node in event.nodes)
         changes = {node: _Changes(events) for node, events in on_node.items()}
         found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for window in windows(faults):

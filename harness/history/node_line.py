@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
+from harness.history.groups import grouped
 from harness.history.held_keys import HeldKey
 
 
@@ -25,9 +26,7 @@ class NodeLine:
         """From what one node held of one lock key. If it is several keys there, a holding of one that was found by
         looking may have begun before one of another that was noticed first."""
         every = sorted(rows, key=lambda one: one.from_min_ns)
-        of_section: dict[int, list[int]] = {}
-        for place, one in enumerate(every):
-            of_section.setdefault(one.section, []).append(place)
+        of_section = grouped((one.section, place) for place, one in enumerate(every))
         reach = accumulate((one.to_max_ns for one in every), max)
         return cls(every, of_section, [one.from_min_ns for one in every], list(reach))
 

@@ -9,7 +9,7 @@ it while it was out of sight. Nothing is known of a lock that does not show what
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,8 +21,7 @@ from fencepost.history import process_of
 from fencepost.quorum import quorum
 from fencepost.text import listed
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import known
-from harness.history.held_keys import HeldKey
+from harness.history.groups import grouped, known
 from harness.history.key_owners import Owners
 from harness.history.node_downtime import Standstills
 from harness.history.node_line import NodeLine
@@ -57,12 +56,9 @@ def in_words(loss: Loss) -> str:
 
 def losses_by_node(losses: Iterable[tuple[str, Loss]]) -> tuple[str, ...]:
     """`never set on n2 and n3`, `lost by n4`: one text for each kind of loss."""
-    nodes: dict[Loss, list[str]] = {}
-    for node, loss in losses:
-        nodes.setdefault(loss, []).append(node)
     return tuple(
-        f"{'lost by' if loss == 'lost by the node' else f'{in_words(loss)} on'} {listed(names)}"
-        for loss, names in nodes.items()
+        f"{'lost by' if loss == 'lost by the node' else f'{in_words(loss)} on'} {listed(nodes)}"
+        for loss, nodes in grouped((loss, node) for node, loss in losses).items()
     )
 
 
@@ -107,19 +103,15 @@ class Backing:
 
     @classmethod
     def of(cls, run: RunTables, watched: Watched, owners: Owners) -> Backing:
-        sections, used = run.sections, dict[str, list[str]]()
-        held: defaultdict[tuple[str, str], list[HeldKey]] = defaultdict(list)
-        for row in owners.each:
-            held[row.node, row.lock_key].append(row)
-        for node, key in sorted(held):
-            used.setdefault(key, []).append(node)
+        sections = run.sections
+        held = grouped(((row.node, row.lock_key), row) for row in owners.each)
         clients, keys = (sections[name].astype(str).tolist() for name in ("client", "key"))
         asked = sections["asked_ns"].to_numpy(np.int64)
         requested = np.maximum(asked, known(sections["requested_ns"])[1]).tolist()
         return cls(
             owners,
             {line: NodeLine.of(rows) for line, rows in held.items()},
-            used,
+            grouped((key, node) for node, key in sorted(held)),
             watched,
             clients,
             [process_of(client) for client in clients],

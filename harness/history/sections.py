@@ -22,7 +22,6 @@ certain window shorter, and `deadline_max_ns` the one that makes the possible wi
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -40,6 +39,7 @@ from harness.history.groups import (
     Ints,
     address,
     codes_in,
+    grouped,
     known,
     look_up,
     placed,
@@ -176,11 +176,12 @@ def derive_leases(
 
 def pause_windows(faults: Iterable[FaultEvent]) -> dict[str, list[tuple[int, int]]]:
     """By client, the longest times for which it may have been stopped, plus the slack: disjoint, in order."""
-    by_client: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for event, began, done in longest_windows(faults):
-        for client in event.paused_clients:
-            by_client[client].append((began, done + RESUME_SLACK_NS))
-    return {client: merged(windows, 0, FOREVER_NS) for client, windows in by_client.items()}
+    paused = grouped(
+        (client, (began, done + RESUME_SLACK_NS))
+        for event, began, done in longest_windows(faults)
+        for client in event.paused_clients
+    )
+    return {client: merged(windows, 0, FOREVER_NS) for client, windows in paused.items()}
 
 
 def positions_of(writes: pd.DataFrame, sections: pd.DataFrame) -> Ints:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import pandas as pd
 
 from fencepost.history import task_names
 from harness.history.fault_windows import FOREVER_NS, merged
-from harness.history.groups import Ints
+from harness.history.groups import Ints, grouped
 from harness.history.sections import pause_windows
 
 if TYPE_CHECKING:
@@ -45,11 +44,8 @@ def stood_still_ns(calls: pd.DataFrame, run: Recorded) -> Ints:
 
 def _waits(run: Recorded) -> dict[str, Ints]:
     """`Lags.waits` of all lives of each client."""
-    waits: defaultdict[str, list[Ints]] = defaultdict(list)
-    for lags in run.lags:
-        for task in task_names(lags.process, run.config.users_per_client):
-            waits[task].append(lags.waits)
-    return {task: np.concatenate(rows) for task, rows in waits.items()}
+    tasks = ((task, one.waits) for one in run.lags for task in task_names(one.process, run.config.users_per_client))
+    return {task: np.concatenate(rows) for task, rows in grouped(tasks).items()}
 
 
 def _waited(invoke: Ints, complete: Ints, waits: Ints) -> Ints:

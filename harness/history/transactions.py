@@ -11,6 +11,8 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from harness.history.groups import grouped
+
 _QUEUED: Final = '"QUEUED"'
 _TIMES: Final = ("to_node_ns", "from_node_ns", "to_client_ns")
 _CHANGED: Final = (*_TIMES, "reply")
@@ -23,11 +25,8 @@ def with_results(requests: pa.Table) -> pa.Table:
     if requests["transaction"].null_count == len(requests):
         return requests
     columns = {name: requests[name].to_pylist() for name in ("connection", "transaction", "command", *_CHANGED)}
-    blocks: dict[tuple[int, int], list[int]] = {}
-    for row, (connection, number) in enumerate(zip(columns["connection"], columns["transaction"], strict=True)):
-        if number is not None:
-            blocks.setdefault((connection, number), []).append(row)
-    for rows in blocks.values():
+    numbered = enumerate(zip(columns["connection"], columns["transaction"], strict=True))
+    for rows in grouped((block, row) for row, block in numbered if block[1] is not None).values():
         _execute(columns, rows)
     for name in _CHANGED:
         place = requests.schema.get_field_index(name)
