@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from harness.checkers.kinds import kinds
+from harness.checkers.kinds import kind_of
 from harness.explain.causes import COMES_OF, Cause
 from harness.explain.explanation import Explained
 from harness.promises import Belongs
@@ -99,13 +99,12 @@ def _began_in(other: Finding, finding: Finding, causes: Mapping[int, Cause | Non
 
 def _is_root(finding: Finding) -> bool:
     """Whether it stands for a cause, and can follow from none. When its first example was is a lower bound."""
-    kind = kinds().get(finding.kind)
-    return kind is not None and kind.stands_for is not None and not kind.comes_of
+    kind = kind_of(finding)
+    return kind.stands_for is not None and not kind.comes_of
 
 
 def _link(finding: Finding) -> int:
-    kind = kinds().get(finding.kind)
-    return 0 if kind is not None and kind.stands_for else _LINKS.get(finding.promise, 0)
+    return 0 if kind_of(finding).stands_for else _LINKS.get(finding.promise, 0)
 
 
 def _leads_to(before: Finding, finding: Finding, causes: Mapping[int, Cause | None]) -> bool:
@@ -121,18 +120,15 @@ def _leads_to(before: Finding, finding: Finding, causes: Mapping[int, Cause | No
 
 
 def _comes_of(finding: Finding, before: Finding, causes: Mapping[int, Cause | None]) -> bool:
-    kind = kinds().get(finding.kind)
     # What nodes may have lost themselves is not what the lock did.
     is_nodes = finding.blame == "undecided" and finding.promise == "lease"
     is_another = before.kind != finding.kind  # of the same kind, one is no more than another case
-    comes_of = kind is not None and causes[id(before)] in kind.comes_of
-    return before.blame == "lock" and comes_of and is_another and not is_nodes
+    return before.blame == "lock" and causes[id(before)] in kind_of(finding).comes_of and is_another and not is_nodes
 
 
 def _cause(finding: Finding, explained: Sequence[Explained]) -> Cause | None:
     """What its explanations name; else what its kind stands for."""
-    kind = kinds().get(finding.kind)
-    return named_cause(finding, explained) or (kind.stands_for if kind is not None else None)
+    return named_cause(finding, explained) or kind_of(finding).stands_for
 
 
 def named_cause(finding: Finding, explained: Sequence[Explained]) -> Cause | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fencepost.text import listed, printable
-from harness.checkers.kinds import kinds
+from harness.checkers.kinds import kind_of
 from harness.explain.evidence import Evidence, gather
 from harness.explain.examples import Case, case_of
 from harness.explain.explanation import Explained, Explanation
-from harness.explain.kinds import Example, FindingKind, Told
+from harness.explain.kinds import Example, Told
 from harness.explain.replies import Span
 from harness.explain.words import was
 from harness.history.fault_windows import Window, windows
@@ -23,14 +23,9 @@ def explain(run: Recorded, verdict: Verdict, limit: int | None = None) -> tuple[
 
     Reads what the witness saw, and what went over the links. Raises UsageError for a damaged record.
     """
-    known = kinds()
-    found = [f for f in ordered(verdict) if limit is not None or f.breaks or _is_told(known.get(f.kind))]
+    found = [f for f in ordered(verdict) if limit is not None or f.breaks or kind_of(f).tell]
     cases = [
-        [
-            case
-            for e in _some(run, f, limit, known.get(f.kind))
-            if (case := case_of(run, f, e)).named or f.breaks or _is_told(known.get(f.kind))
-        ]
+        [case for e in _some(run, f, limit) if (case := case_of(run, f, e)).named or f.breaks or kind_of(f).tell]
         for f in found
     ]
     evidence = gather(run, spans_of(run, [case for of in cases for case in of]))
@@ -40,23 +35,17 @@ def explain(run: Recorded, verdict: Verdict, limit: int | None = None) -> tuple[
     )
 
 
-def _is_told(kind: FindingKind | None) -> bool:
-    """Whether there is more to say of a finding of this kind than it says itself."""
-    return kind is not None and kind.tell is not None
-
-
-def _some(run: Recorded, finding: Finding, limit: int | None, kind: FindingKind | None) -> Sequence[Example]:
+def _some(run: Recorded, finding: Finding, limit: int | None) -> Sequence[Example]:
     if limit is None:
         return finding.examples
-    return finding.examples[:limit] if kind is None or kind.some is None else kind.some(run, finding, limit)
+    some = kind_of(finding).some
+    return finding.examples[:limit] if some is None else some(run, finding, limit)
 
 
 def tell(run: Recorded, evidence: Evidence, case: Case) -> Told:
     """What happened, as text."""
-    kind = kinds().get(case.finding.kind)
-    if kind is None or kind.tell is None:
-        return Told(f"{printable(case.finding.text).rstrip('.')}.")
-    return kind.tell(run, evidence, case)
+    says = kind_of(case.finding).tell
+    return Told(f"{printable(case.finding.text).rstrip('.')}.") if says is None else says(run, evidence, case)
 
 
 def spans_of(run: Recorded, cases: Sequence[Case]) -> list[Span]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from fencepost.errors import FencepostError, InternalError, UsageError
 from fencepost.memory import spare_memory
@@ -147,17 +147,7 @@ def recorded_verdict(folder: RunFolder) -> Verdict | None:
             f"{folder.path / 'verdict.json'} is not what fencepost writes there: {' '.join(str(error).split())}; "
             f"`fencepost analyze {folder.path}` writes it anew"
         ) from error
-    return Verdict(
-        verdict=written.verdict,
-        require=written.require,
-        findings=written.findings,
-        unknown=written.unknown,
-        figures=figures,
-        listed=written.listed,
-        promises=written.promises,
-        limits=written.limits,
-        headline=written.headline,
-    )
+    return Verdict(**(asdict(written) | {"figures": figures}))
 
 
 class _Written(msgspec.Struct, frozen=True):
