@@ -212,9 +212,8 @@ def _slot(evidence: Evidence, side: Side) -> str | None:
     if evidence.ledger is None:
         return asked
     rows = evidence.ledger.rows
-    is_its = (rows["task"] == side.client) & (rows["section"] == side.section) & (rows["life"] == side.life)
-    is_set = rows["what"].isin(["set", "overwritten"]) & (rows["f"] == "acquire") & rows["is_in_call"]
-    own = set(rows["key"][is_its & is_set].astype(str))
+    is_set = side.made(rows, "acquire") & rows["what"].isin(["set", "overwritten"]) & rows["is_in_call"]
+    own = set(rows["key"][is_set].astype(str))
     return next(iter(own)) if len(own) == 1 else asked
 
 

@@ -19,12 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from fencepost.quorum import quorum
 from fencepost.text import milliseconds, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.requests import how_sent
+from harness.explain.requests import changes_where, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.entries import Entry
 from harness.history.fault_windows import FOREVER_NS
@@ -179,9 +177,7 @@ def _example(run: Recorded, ledger: Ledger, place: _Place, attempts: Sequence[_A
     rows = ledger.rows
     later = (rows["key"] == place.key) & (rows["node"] == place.node) & (rows["until_ns"] > rows["had_until_ns"])
     later &= rows["at_ns"].between(place.since_ns, attempts[-1].to_ns) & (rows["client"] != place.put["client"])
-    own = np.flatnonzero((later & (rows["request"] >= 0)).to_numpy(bool))
-    if len(own):
-        change = ledger.change(int(own[-1]))
+    for change in changes_where(ledger, later & (rows["request"] >= 0))[-1:]:
         example |= {"by": str(change["task"] or change["client"]), "prolonged": how_sent(run, change)}
     return example
 

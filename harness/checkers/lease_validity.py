@@ -31,7 +31,7 @@ import pandas as pd
 
 from fencepost.text import milliseconds
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.requests import how_sent
+from harness.explain.requests import changes_where, how_sent
 from harness.explain.words import at, lasting
 from harness.figures import CheckerFigures
 from harness.history.groups import Bools, Ints, rows_of
@@ -91,8 +91,8 @@ def _lost(run: Recorded, evidence: Evidence, case: Case) -> Told:
         own = (rows["what"] == "set") & (rows["f"] == "extend") & (rows["task"] == example["client"])
         own &= (rows["section"] == example["section"]) & (rows["life"] == example["life"])
         own &= (rows["complete_ns"] - run.at_ns(example["at_ms"])).abs() <= 1
-        if len(places := np.flatnonzero(own.to_numpy(bool))):
-            how = how_sent(run, ledger.change(int(places[-1])))
+        for change in changes_where(ledger, own)[-1:]:
+            how = how_sent(run, change)
             return Told(f"{text}. The extension set the key anew: {how}.", cause="set by an extension")
     return Told(f"{text}.")
 

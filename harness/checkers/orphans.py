@@ -24,7 +24,7 @@ import numpy as np
 from fencepost.text import count, milliseconds, printable
 from harness.explain import causes
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.requests import client_of, how_sent
+from harness.explain.requests import changes_where, client_of, how_sent
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import grouped, rows_of
@@ -331,8 +331,7 @@ def _set_late(run: Recorded, orphan: _Orphan) -> dict[str, object]:
     """By which request, if it was set when its owner had given it up."""
     if orphan.cause != "set too late" or run.ledger is None:
         return {}
-    rows = np.flatnonzero(run.ledger.rows["event"].to_numpy(np.int64) == orphan.event)
-    change = run.ledger.change(int(rows[0])) if len(rows) else None
+    change = next(iter(changes_where(run.ledger, run.ledger.rows["event"] == orphan.event)), None)
     if change is None or change["cause"] != "request":
         return {}
     is_renewal = not change["is_in_call"] and change["f"] in _INSIDE
@@ -343,8 +342,8 @@ def _renewed(run: Recorded, orphan: _Orphan) -> dict[str, object]:
     """By whose requests it was prolonged although no call held it, how often, and by which request last."""
     if run.ledger is None or not orphan.renewed_by:
         return {}
-    rows = np.flatnonzero(run.ledger.rows["event"].isin(orphan.renewed_by).to_numpy(bool))
-    changes = [change for change in map(run.ledger.change, rows.tolist()) if change["cause"] == "request"]
+    renewals = changes_where(run.ledger, run.ledger.rows["event"].isin(orphan.renewed_by))
+    changes = [change for change in renewals if change["cause"] == "request"]
     if not changes:
         return {}
     return {"renewed": len(changes), "renewed_by": client_of(changes[-1]), "renewal": how_sent(run, changes[-1])}

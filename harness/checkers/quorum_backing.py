@@ -167,8 +167,7 @@ def _own_doing(run: Recorded, side: Side, example: Mapping[str, Any]) -> str | N
     until_ns = run.at_ns(example["at_ms"])
     gone = rows[((rows["what"] == how) & (rows["owner"] >= 0) & (rows["at_ns"] <= until_ns + _ROUNDED_NS))]
     setters = rows.iloc[gone["owner"].to_numpy(np.int64)]
-    is_own = (setters["task"] == side.client) & (setters["section"] == side.section)
-    last = gone[is_own.to_numpy(bool)].groupby("node", observed=True).tail(1)
+    last = gone[side.made(setters).to_numpy(bool)].groupby("node", observed=True).tail(1)
     asked = last.index if how == "deleted" else last["owner"]
     changes = [ledger.change(int(row)) for row in asked]
     if how == "deleted":
@@ -187,7 +186,7 @@ def _set_anew(run: Recorded, side: Side, example: Mapping[str, Any]) -> str | No
         return None
     rows = run.ledger.rows
     from_ns = run.at_ns(example["at_ms"]) - _ROUNDED_NS
-    own = rows[((rows["what"] == "set") & (rows["task"] == side.client) & (rows["section"] == side.section)).to_numpy()]
+    own = rows[(side.made(rows) & (rows["what"] == "set")).to_numpy(bool)]
     is_asked = own["is_in_call"] & own["f"].isin(["acquire", "reenter"])
     is_own = own["value"].isin(own["value"][is_asked].dropna().tolist()) & ~is_asked
     anew = own.index[(is_own & own["at_ns"].between(from_ns, side.end_ns)).to_numpy(bool)]

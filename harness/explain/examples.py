@@ -42,6 +42,11 @@ class Side:
         """Whether the client certainly had no lease then, although it got an extension later."""
         return self.lapsed_from_ns < at_ns < self.lapsed_to_ns
 
+    def made(self, rows: pd.DataFrame, *calls: str) -> pd.Series[bool]:
+        """Which of these rows of the ledger requests of its calls made; of these calls only, if there are any."""
+        own = (rows["task"] == self.client) & (rows["section"] == self.section) & (rows["life"] == self.life)
+        return own & rows["f"].isin(calls) if calls else own
+
     @property
     def was_void(self) -> bool:
         """Whether the acquire succeeded with no validity left, and the lease was not extended later."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from fencepost.quorum import quorum
 from fencepost.text import printable
 from harness.explain.examples import Side
+from harness.explain.requests import changes_where
 from harness.explain.words import at
 from harness.history.recorded import Recorded
 
@@ -18,14 +17,12 @@ def expired_waiting(run: Recorded, side: Side) -> str:
     if ledger is None:
         return ""
     rows = ledger.rows
-    own = (rows["what"] == "set") & (rows["f"] == "acquire") & rows["is_in_call"] & (rows["task"] == side.client)
-    own &= (rows["life"] == side.life) & (rows["section"] == side.section) & (rows["at_ns"] <= side.start_ns)
-    places = np.flatnonzero(own.to_numpy(bool)).tolist()
-    ends = [ledger.end_of_event(int(rows["event"].iloc[place])) for place in places]
+    own = side.made(rows, "acquire") & (rows["what"] == "set") & rows["is_in_call"] & (rows["at_ns"] <= side.start_ns)
+    ends = [ledger.end_of_event(int(change["event"])) for change in changes_where(ledger, own)]
     gone = [ledger.change(end) for end in ends if end is not None]
     gone = [one for one in gone if one["what"] == "expired" and one["at_ns"] < side.start_ns]
     nodes = {str(one["node"]) for one in gone}
-    if not gone or len(gone) < len(places) or len(nodes) < quorum(len(run.nodes)):
+    if not gone or len(gone) < len(ends) or len(nodes) < quorum(len(run.nodes)):
         return ""
     last = max(gone, key=lambda one: int(one["at_ns"]))
     return (

@@ -36,10 +36,8 @@ def _subscribed(run: Recorded, side: Side) -> HeldSession:
     wire, ledger = run.wire(), run.ledger
     if wire is None or not wire.recorded.issuperset(run.nodes):
         return HeldSession()
-    if ledger is not None and len(rows := ledger.rows):
-        is_its = (rows["task"] == side.client) & (rows["section"] == side.section) & (rows["f"] == "acquire")
-        if is_its.any():
-            return HeldSession()
+    if ledger is not None and side.made(ledger.rows, "acquire").any():
+        return HeldSession()
     every = Subscriptions.read(wire).of.get(process_of(side.client), [])
     keys = sorted(map(str, run.ops["key"].unique()), key=len, reverse=True)
     meant = ((one, {next((key for key in keys if key in channel), "") for channel in one.channels}) for one in every)

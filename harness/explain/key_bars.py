@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
+from harness.explain.requests import changes_where
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.ledger import Ledger
@@ -60,8 +59,7 @@ def key_bars(
     here = rows["key"].isin(list(keys)) & rows["what"].isin(_BEGINS) & (rows["since_ns"] <= to_ns)
     if nodes:
         here &= rows["node"].isin(list(nodes))
-    begun = [ledger.change(int(row)) for row in np.flatnonzero(here.to_numpy(bool))]
-    bars = (_bar(run, ledger, change, requests) for change in begun)
+    bars = (_bar(run, ledger, change, requests) for change in changes_where(ledger, here))
     within = [bar for bar in bars if bar.to_ns >= from_ns and bar.from_ns <= to_ns]
     return sorted(within, key=lambda bar: (bar.node, bar.key, bar.from_ns))
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Self
 
-import numpy as np
-
 from fencepost.history import process_of
 from fencepost.text import listed, printable
 from harness.explain.causes import Cause
@@ -91,8 +89,7 @@ def _last_answers(run: Recorded, wire: WireRequests, side: Side) -> dict[str, Wi
     if run.ledger is None:
         return {}
     rows = run.ledger.rows
-    is_its = (rows["task"] == side.client) & (rows["section"] == side.section) & (rows["f"] == "acquire")
-    asked = [wire.at(int(request)) for request in rows["request"][is_its]]
+    asked = [wire.at(int(request)) for request in rows["request"][side.made(rows, "acquire")]]
     return {one.node: one for one in asked if one is not None and one.from_node_ns is not None}
 
 
@@ -117,16 +114,12 @@ class _OnNode:
         rows = ledger.rows
         here = (rows["node"] == node) & (rows["cause"] == "request") & (rows["to_node_ns"] <= later.start_ns)
         here &= rows["request"] >= 0
-        changes = [ledger.change(row) for row in np.flatnonzero(here.to_numpy(bool))[-_LOOKS_BACK:].tolist()]
-        of_both = [
-            [
-                one
-                for one in changes
-                if (one["task"], one["section"], one["f"]) == (side.client, side.section, "acquire")
-            ]
-            for side in (earlier, later)
-        ]
-        return cls(earlier, later, changes, *of_both)
+        some = rows[here.to_numpy(bool)][-_LOOKS_BACK:]
+        changes, first, second = (
+            [ledger.change(row) for row in part.index.tolist()]
+            for part in (some, some[earlier.made(some, "acquire")], some[later.made(some, "acquire")])
+        )
+        return cls(earlier, later, changes, first, second)
 
     def changes(self) -> list[Change]:
         """What other clients, or calls for other sections, did after the first was let in to the keys that its acquire

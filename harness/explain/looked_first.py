@@ -8,15 +8,13 @@ nothing that it holds had changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
-
-import numpy as np
 
 from fencepost.history import process_of
 from fencepost.text import printable
 from harness.explain.examples import Side
-from harness.explain.requests import client_of, how_sent
+from harness.explain.requests import changes_where, client_of, how_sent
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.explain.words import at
 from harness.history.ledger import Change, Ledger
@@ -39,7 +37,7 @@ def looked_first(run: Recorded, wire: WireRequests | None, inside: Sequence[Side
     ledger = run.ledger
     if ledger is None or wire is None:
         return None
-    for took in reversed(list(_taken(ledger, entered))):
+    for took in reversed(_taken(ledger, entered)):
         look = _look(wire, entered, took)
         if look is None or look.from_node_ns is None:
             continue
@@ -92,8 +90,7 @@ def set_over(run: Recorded, earlier: Side, later: Side) -> str | None:
     rows, (first, second) = ledger.rows, map(process_of, (earlier.client, later.client))
     over = (rows["what"] == "overwritten") & (rows["client"] == second) & (rows["of"] >= 0)
     over &= rows["from_client_ns"].between(later.asked_from_ns, later.start_ns)
-    for row in reversed(np.flatnonzero(over.to_numpy(bool)).tolist()):
-        change = ledger.change(row)
+    for change in reversed(changes_where(ledger, over)):
         before = ledger.change(int(change["of"]))
         is_its = before["client"] == first and before["from_client_ns"] >= earlier.asked_from_ns
         if is_its and later.key in ledger.calls.meant_by([str(change["key"])])[str(change["key"])]:
@@ -105,13 +102,11 @@ def set_over(run: Recorded, earlier: Side, later: Side) -> str | None:
     return None
 
 
-def _taken(ledger: Ledger, side: Side) -> Iterator[Change]:
+def _taken(ledger: Ledger, side: Side) -> list[Change]:
     """What requests of the side's acquire changed that were sent as single commands."""
     rows = ledger.rows
-    is_its = (rows["task"] == side.client) & (rows["section"] == side.section) & (rows["life"] == side.life)
-    is_its &= (rows["f"] == "acquire") & rows["is_in_call"] & rows["what"].isin(_TAKES)
-    is_its &= (rows["request"] >= 0) & (rows["did"] == rows["command"])
-    yield from map(ledger.change, np.flatnonzero(is_its.to_numpy(bool)).tolist())
+    is_its = side.made(rows, "acquire") & rows["is_in_call"] & rows["what"].isin(_TAKES)
+    return changes_where(ledger, is_its & (rows["request"] >= 0) & (rows["did"] == rows["command"]))
 
 
 def _look(wire: WireRequests, side: Side, took: Change) -> WireRequest | None:

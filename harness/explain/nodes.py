@@ -20,7 +20,7 @@ from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.given_ttl import GivenTtl, given_ttl, lived_ms, too_short, was_over_at_once
 from harness.explain.node_replies import NodeReply, replies
-from harness.explain.requests import may_be_of
+from harness.explain.requests import changes_where, may_be_of
 from harness.explain.witnessed import NodeEvent
 from harness.history.fault_windows import FOREVER_NS, Window, windows
 from harness.history.held_keys import CLOCK_SLACK_NS
@@ -295,7 +295,7 @@ def _who_drew_the_same(
     rows = ledger.rows
     (own,) = np.flatnonzero((rows["event"] == seen.order).to_numpy(bool))
     its = (rows["of"] == own) & (rows["what"] == "prolonged") & (rows["task"] == owner.client)
-    return next((ledger.change(row) for row in np.flatnonzero(its.to_numpy(bool)).tolist()), None)
+    return next(iter(changes_where(ledger, its)), None)
 
 
 def _down_between(faults: Sequence[Window], node: str, from_ns: int, until_ns: int) -> Window | None:

@@ -21,7 +21,7 @@ from fencepost.text import printable
 from harness.explain.causes import Cause
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
-from harness.explain.requests import client_of, how_sent
+from harness.explain.requests import changes_where, client_of, how_sent
 from harness.explain.wire_requests import WireRequest
 from harness.explain.words import at
 from harness.history.groups import places_of, rows_of
@@ -38,11 +38,9 @@ def below_zero(run: Recorded, entered: Side) -> Change | None:
     if run.ledger is None:
         return None
     rows = run.ledger.rows
-    own = (rows["task"] == entered.client) & (rows["section"] == entered.section) & (rows["f"] == "acquire")
-    before = rows["at_ns"] <= entered.start_ns
+    is_key = rows["key"].isin(rows["key"][entered.made(rows, "acquire")].unique())
     low: dict[tuple[str, str], Change | None] = {}
-    for row in rows[(before & rows["key"].isin(rows["key"][own].unique())).to_numpy(bool)].index.tolist():
-        change = run.ledger.change(row)
+    for change in changes_where(run.ledger, is_key & (rows["at_ns"] <= entered.start_ns)):
         place = (change["node"], change["key"])
         if change["what"] in ENDINGS:
             low[place] = None
@@ -58,9 +56,7 @@ def place_expired(run: Recorded, entered: Side) -> str | None:
     ledger = run.ledger
     if ledger is None:
         return None
-    rows = ledger.rows
-    own = (rows["task"] == entered.client) & (rows["section"] == entered.section) & (rows["f"] == "acquire")
-    keys = {str(key) for key in rows["key"][(own & (rows["life"] == entered.life)).to_numpy(bool)].unique()}
+    keys = {str(key) for key in ledger.rows["key"][entered.made(ledger.rows, "acquire")].unique()}
     sections = list(rows_of(run.sections, "client", "deadline_min_ns", "end_ns"))
     found = [
         (place, client, deadline_ns)
@@ -86,7 +82,7 @@ def given_unasked(run: Recorded, entered: Side) -> Change | None:
     if run.ledger is None:
         return None
     rows = run.ledger.rows
-    own = (rows["task"] == entered.client) & (rows["section"] == entered.section) & (rows["f"] == "acquire")
+    own = entered.made(rows, "acquire")
     done_ns = rows["from_node_ns"].where(rows["from_node_ns"] >= 0, rows["at_ns"])
     known = rows["key"].isin(rows["key"][own].unique()) & (done_ns <= entered.start_ns)
     found = [
@@ -189,13 +185,12 @@ def _added(evidence: Evidence, side: Side) -> list[tuple[int, Side, WireRequest]
     if ledger is None or wire is None:
         return []
     rows = ledger.rows
-    is_its = (rows["task"] == side.client) & (rows["section"] == side.section) & (rows["life"] == side.life)
-    is_added = (rows["did"].astype(str).str.upper() == "ZADD") & (rows["f"] == "acquire") & rows["is_in_call"]
+    is_added = (rows["did"].astype(str).str.upper() == "ZADD") & rows["is_in_call"]
     found = {}
-    for row in np.flatnonzero((is_its & is_added).to_numpy(bool)).tolist():
-        request = wire.at(int(rows["request"].iloc[row]))
+    for change in changes_where(ledger, is_added & side.made(rows, "acquire")):
+        request = wire.at(int(change["request"]))
         if request is not None and not request.is_refused and any(rank in request.script.upper() for rank in _RANKS):
-            found[request.node] = (int(rows["event"].iloc[row]), side, request)
+            found[request.node] = (int(change["event"]), side, request)
     return list(found.values())
 
 

@@ -15,6 +15,7 @@ from harness.explain.witnessed import What, what_was_done
 from harness.history.calls import NO_CALL, Calls
 from harness.history.change_causes import WireRecord
 from harness.history.error_replies import ERROR_REPLY
+from harness.history.groups import grouped
 from harness.history.recorded import Recorded
 
 _PROVES: Final[Mapping[str, What]] = {"SET": "granted", "SETNX": "granted", "DEL": "deleted", "UNLINK": "deleted"}
@@ -133,16 +134,21 @@ def _similar(record: WireRecord, key: str) -> set[str]:
 def _callers(run: Recorded, requests: Sequence[WireRequest]) -> Iterator[tuple[str | None, int | None]]:
     """The client of each, or its task, and the section for which it called."""
     calls = Calls.of(run) if run.ledger is None else run.ledger.calls
-    found: list[tuple[str | None, int | None]] = [(one.client, None) for one in requests]
-    for client in {one.client for one in requests}:
-        own = [place for place, one in enumerate(requests) if one.client == client]
+    for one, (call, _) in zip(requests, calls_of(calls, requests), strict=True):
+        if call == NO_CALL:
+            yield one.client if run.config.users_per_client == 1 else None, None
+        else:
+            section = int(calls.section[call])
+            yield str(calls.client[call]), section if section >= 0 else None
+
+
+def calls_of(calls: Calls, requests: Sequence[WireRequest]) -> list[tuple[int, bool]]:
+    """For each the call of its client in which it was sent, or which had ended last, and whether it was sent in it."""
+    found = [(NO_CALL, False)] * len(requests)
+    for client, own in grouped((one.client, place) for place, one in enumerate(requests)).items():
         sent = np.array([requests[place].sent_ns for place in own], np.int64)
         keys = np.array([" ".join(requests[place].keys) for place in own], object)
-        at, _ = calls.at(client, sent, keys, np.array([requests[place].task for place in own], object))
-        for place, call in zip(own, at.tolist(), strict=True):
-            if call == NO_CALL:
-                found[place] = client if run.config.users_per_client == 1 else None, None
-            else:
-                section = int(calls.section[call])
-                found[place] = str(calls.client[call]), section if section >= 0 else None
-    return iter(found)
+        tasks = np.array([requests[place].task for place in own], object)
+        for place, call, is_in_call in zip(own, *calls.at(client, sent, keys, tasks), strict=True):
+            found[place] = int(call), bool(is_in_call)
+    return found

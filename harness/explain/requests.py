@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
 from fencepost.history import process_of
 from fencepost.text import printable
@@ -26,6 +27,11 @@ _LONG_NS: Final = 1_000_000
 """A request that takes longer to the node than this was held up on its way."""
 _ANSWER: Final = 60
 _ROUNDED_NS: Final = 1_000
+
+
+def changes_where(ledger: Ledger, rows: pd.Series[bool]) -> list[Change]:
+    """The changes in these rows, in the order of the ledger."""
+    return list(map(ledger.change, np.flatnonzero(rows.to_numpy(bool)).tolist()))
 
 
 def client_of(change: Change) -> str | None:

@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-import numpy as np
-
 from harness.explain.explanation import Explanation
 from harness.explain.key_bars import KeyBar, key_bars, names_on_nodes
 from harness.explain.lanes import Outage, Section, outages_of, sections_of
+from harness.explain.replies import calls_of
 from harness.explain.scenes import Scene, scene_of
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.history.calls import NO_CALL
@@ -244,16 +243,8 @@ def _few(bars: list[KeyBar], clients: Collection[str], arrows: Sequence[Arrow]) 
 
 def _calls(run: Recorded, requests: Sequence[WireRequest]) -> list[str]:
     """The call of its lock in which each request was sent; empty if it was in none, or that is not known."""
-    found = [""] * len(requests)
     if run.ledger is None:
-        return found
+        return [""] * len(requests)
     calls = run.ledger.calls
-    for client in {one.client for one in requests}:
-        own = [place for place, one in enumerate(requests) if one.client == client]
-        sent = np.array([requests[place].sent_ns for place in own], np.int64)
-        keys = np.array([" ".join(requests[place].keys) for place in own], object)
-        tasks = np.array([requests[place].task for place in own], object)
-        for place, call, is_in_call in zip(own, *calls.at(client, sent, keys, tasks), strict=True):
-            if is_in_call and call != NO_CALL:
-                found[place] = str(calls.f[call])
-    return found
+    found = calls_of(calls, requests)
+    return [str(calls.f[call]) if is_in_call and call != NO_CALL else "" for call, is_in_call in found]

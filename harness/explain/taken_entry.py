@@ -56,7 +56,7 @@ def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side]
 def _taken(ledger: Ledger, inside: Sequence[Side], entered: Side) -> Iterator[tuple[Change, Side]]:
     """What took out an entry of a client that was inside, and whose it was."""
     rows = ledger.rows
-    is_its = (rows["task"] == entered.client) & (rows["section"] == entered.section)
+    is_its = entered.made(rows)
     is_its |= (rows["client"] == process_of(entered.client)) & (rows["from_client_ns"] >= entered.asked_from_ns)
     some = rows[(is_its & (rows["from_client_ns"] <= entered.start_ns)).to_numpy(bool)]
     places = set(rows_of(some, "node", "key"))

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -34,16 +34,7 @@ if TYPE_CHECKING:
 Loss = Literal[
     "deleted", "overwritten", "gone unread", "expired", "expired early", "lost by the node", "unseen", "never set"
 ]
-LOSSES: Final[tuple[Loss, ...]] = (
-    "deleted",
-    "overwritten",
-    "gone unread",
-    "expired",
-    "expired early",
-    "lost by the node",
-    "unseen",
-    "never set",
-)
+LOSSES: Final[tuple[Loss, ...]] = get_args(Loss)
 """Why a node does not hold the value: a client deleted or overwrote it before its owner gave it up; some value, perhaps
 this one, was there too briefly to be read; its TTL ran out, or the node let it expire before that, or may have, because
 its clock was wrong; the node went down
