@@ -47,11 +47,10 @@ class Figures(CheckerFigures, frozen=True):
     shares: tuple[ClientShare, ...]
 
     def rows(self) -> Iterator[Row]:
-        yield Row("attempts", f"{_quantiles(self.attempts)} acquire calls for a grant", order=65)
-        yield Row("overtook", f"{_quantiles(self.overtaken)} grants to other clients while a client waited", order=66)
-        handover = self.handover_ms
-        named = {"p50": handover.p50, "p90": handover.p90, "p99": handover.p99, "max": handover.max}
-        times = ", ".join(f"{name} {milliseconds(value)}" for name, value in named.items())
+        attempts, overtaken = (values.in_words(number) for values in (self.attempts, self.overtaken))
+        yield Row("attempts", f"{attempts} acquire calls for a grant", order=65)
+        yield Row("overtook", f"{overtaken} grants to other clients while a client waited", order=66)
+        times = self.handover_ms.in_words(milliseconds)
         yield Row("handover", f"{times} from a release to the next grant, while a client waited", order=67)
         if self.shares:
             fewest, most = (pick(self.shares, key=lambda share: share.sections) for pick in (min, max))
@@ -90,11 +89,6 @@ class Figures(CheckerFigures, frozen=True):
                 ),
             ),
         )
-
-
-def _quantiles(values: Spread) -> str:
-    named = {"p50": values.p50, "p90": values.p90, "p99": values.p99, "max": values.max}
-    return ", ".join(f"{name} {number(value)}" for name, value in named.items())
 
 
 def _cells(share: ClientShare) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 from fencepost.quorum import quorum
@@ -24,12 +26,13 @@ from harness.checkers.acquire_timeouts import SLACK_MS
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import hits_link, longest_windows
-from harness.history.groups import rows_of
+from harness.history.groups import rows_of_sections
 from harness.history.handed_on import HandedOn
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
+from harness.history.stretches import Stretch, longest, longest_ms
 from harness.history.waits import first_missed_ns
-from harness.verdict import Answer, shown
+from harness.verdict import Answer
 
 _SLACK_NS: Final = SLACK_MS * 1_000_000
 
@@ -49,19 +52,14 @@ class Figures(KeyFigures, frozen=True):
             yield Row("released", f"{text} {milliseconds(self.longest_ms)}", order=83)
 
 
-class _Ineffective(NamedTuple):
-    """`section`: its place. `released_ns`: when the yes came. `until_ns`: no majority was free until then. `set_again`:
-    whether on some of the nodes the value was certainly set after the release was asked for."""
+@dataclass(frozen=True, slots=True)
+class _Ineffective(Stretch):
+    """From when the yes came until a majority was free. `section`: its place. `set_again`: whether on some of the nodes
+    the value was certainly set after the release was asked for."""
 
     section: int
-    released_ns: int
-    until_ns: int
     nodes: tuple[str, ...]
     set_again: bool
-
-    @property
-    def length_ns(self) -> int:
-        return self.until_ns - self.released_ns
 
 
 class _Stay(NamedTuple):
@@ -79,25 +77,22 @@ def check(run: Recorded) -> Answer:
         return Answer()
     released = _released(run, backing)
     found = list(_ineffective(run, backing, released))
-    figures = Figures(len(released), len(found), max((one.length_ns for one in found), default=0) / 1e6)
+    figures = Figures(len(released), len(found), longest_ms(found) or 0.0)
     if not found:
         return Answer(figures)
-    longest = max(found, key=lambda one: one.length_ns)
     text = (
         f"{len(found)} of {plural(len(released), 'release')} left the keys on so many healthy nodes that no client "
-        f"could acquire the lock, for up to {milliseconds(longest.length_ns / 1e6)}, although the lock reported success"
+        f"could acquire the lock, for up to {milliseconds(figures.longest_ms)}, although the lock reported success"
     )
-    examples = tuple(_example(run, one) for one in shown(found, longest))
-    at_ms = run.at_ms(min(one.released_ns for one in found))
-    return Answer(figures, (INEFFECTIVE.found("lock", text, len(found), examples, at_ms),))
+    at_ms = run.at_ms(min(one.since_ns for one in found))
+    return Answer(figures, (INEFFECTIVE.of(found, text, partial(_example, run), longest(found), at_ms=at_ms),))
 
 
 def _released(run: Recorded, backing: Backing) -> dict[int, int]:
     """When the release of each section whose keys are known was answered with yes."""
     ops = run.ops[((run.ops["f"] == "release") & (run.ops["outcome"] == "ok")).to_numpy(bool)]
-    done = {tuple(of): at for *of, at in rows_of(ops, "client", "life", "section", "complete_ns")}
-    sections = enumerate(rows_of(run.sections, "client", "life", "section"))
-    return {place: done[of] for place, of in sections if of in done and place in backing.owners.values}
+    done = rows_of_sections(run.sections, ops, "complete_ns")
+    return {section: at_ns for section, at_ns in done if section in backing.owners.values}
 
 
 def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> Iterator[_Ineffective]:
@@ -113,11 +108,10 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
             if until_ns - missed_ns > _SLACK_NS:
                 staying[section][held.node] = _Stay(held.from_min_ns, from_ns + _SLACK_NS, until_ns)
     for section in sorted(staying):
-        at_ns, undisturbed_from_ns = released[section], left_ns[section] - _SLACK_NS
         healthy = {
             node: stay
             for node, stay in staying[section].items()
-            if not _disturbed(run, clients[section], node, undisturbed_from_ns, stay.settled_ns)
+            if not _disturbed(run, clients[section], node, left_ns[section] - _SLACK_NS, stay.settled_ns)
         }
         used = len(backing.nodes(section))
         if used - len(healthy) >= quorum(used):
@@ -126,7 +120,7 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
         needed = used - used // 2
         until_ns = sorted((stay.until_ns for stay in healthy.values()), reverse=True)[needed - 1]
         again = any(stay.since_ns > left_ns[section] for stay in healthy.values())
-        yield _Ineffective(section, at_ns, until_ns, tuple(sorted(healthy)), again)
+        yield _Ineffective(released[section], until_ns, section, tuple(sorted(healthy)), again)
 
 
 def _disturbed(run: Recorded, client: str, node: str, from_ns: int, to_ns: int) -> bool:
@@ -142,7 +136,7 @@ def _example(run: Recorded, one: _Ineffective) -> dict[str, object]:
     section = run.sections.iloc[one.section]
     return {
         **named(section),
-        "at_ms": run.at_ms(one.released_ns),
+        "at_ms": run.at_ms(one.since_ns),
         "for_ms": one.length_ns / 1e6,
         "nodes": one.nodes,
         "set_again": one.set_again,

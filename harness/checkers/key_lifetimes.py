@@ -15,6 +15,7 @@ A node that was out of sight for any part of the section, and a time to live tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -32,7 +33,7 @@ from harness.history.places_in_keys import places_in_keys
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
 from harness.history.sections import SLEW, derive_leases
-from harness.verdict import Answer, shown
+from harness.verdict import Answer
 
 MARGIN_NS: Final = 5_000_000
 """Libraries and servers count in milliseconds; this much is not held against the lock."""
@@ -93,9 +94,8 @@ def check(run: Recorded) -> Answer:
         f"in {count(len(short))} of {plural(sections, 'section')} the lease outlasts the keys on a majority of the "
         f"nodes, by up to {milliseconds(longest.excess_ns / 1e6)}"
     )
-    examples = tuple(_example(run, run.backing, one) for one in shown(short, longest))
-    at_ms = run.at_ms(min(_untrue_from_ns(run, one) for one in short))
-    return Answer(figures, (OUTLASTS_KEYS.found("lock", text, len(short), examples, at_ms),))
+    at_ms, example = run.at_ms(min(_untrue_from_ns(run, one) for one in short)), partial(_example, run, run.backing)
+    return Answer(figures, (OUTLASTS_KEYS.of(short, text, example, longest, at_ms=at_ms),))
 
 
 def _known(run: Recorded, backing: Backing) -> Iterator[_Known]:

@@ -16,6 +16,7 @@ the time for which the client was stopped is taken off: a process that is ready 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -26,12 +27,12 @@ from harness.checkers.acquire_timeouts import SLACK_MS
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
-from harness.history.groups import Ints, known, rows_of
+from harness.history.groups import Ints, known, rows_of_sections
 from harness.history.quorum_support import Backing, Loss
 from harness.history.recorded import Recorded, named
 from harness.history.sections import derive_leases
 from harness.history.standing_still import stood_still_ns
-from harness.verdict import Answer, shown
+from harness.verdict import Answer
 
 By = Literal["deadline", "keys"]
 _ALONE_MS: Final = 150
@@ -74,8 +75,7 @@ def check(run: Recorded) -> Answer:
         f"{count(len(late))} of {plural(len(run.sections), 'grant')} reached the client after the lease had expired, "
         f"by up to {milliseconds((longest.late_ns + _slack_ns(run)) / 1e6)}"
     )
-    examples = tuple(_example(run, one) for one in shown(late, longest))
-    return Answer(figures, (LATE_GRANT.found("lock", text, len(late), examples),))
+    return Answer(figures, (LATE_GRANT.of(late, text, partial(_example, run), longest),))
 
 
 def _late(run: Recorded) -> Iterator[_Late]:
@@ -87,12 +87,11 @@ def _late(run: Recorded) -> Iterator[_Late]:
     late = grants.assign(said_ns=said_ns, in_time_ns=in_time_ns)[in_time_ns > grants["invoke_ns"].to_numpy(np.int64)]
     if late.empty:
         return
-    names = ["client", "life", "section"]
-    places = run.sections[names].assign(place=np.arange(len(run.sections))).astype({"client": str})
-    both = late.astype({"client": str}).merge(places, on=names).sort_values("place")
     backing = run.backing
-    columns = ("place", "invoke_ns", "said_ns", "in_time_ns", "deadline_max_ns")
-    for place, invoke_ns, said, in_time, deadline_ns in rows_of(both, *columns):
+    columns = ("invoke_ns", "said_ns", "in_time_ns", "deadline_max_ns")
+    for place, invoke_ns, said, in_time, deadline_ns in sorted(rows_of_sections(run.sections, late, *columns)):
+        if place < 0:
+            continue
         if deadline_ns < in_time:
             yield _Late(place, "deadline", deadline_ns, in_time - deadline_ns)
         elif backing is not None and place in backing.owners.values:

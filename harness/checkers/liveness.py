@@ -6,7 +6,7 @@ A time without a grant counts against the lock only while some working client ce
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -39,6 +39,11 @@ class Spread(msgspec.Struct, frozen=True):
     p99: float | None
     max: float | None
 
+    def in_words(self, shown: Callable[[float | None], str]) -> str:
+        """`p50 1.2 s, p90 3.4 s, p99 5 s, max 6 s`; `shown`: a value as text."""
+        named = {"p50": self.p50, "p90": self.p90, "p99": self.p99, "max": self.max}
+        return ", ".join(f"{name} {shown(value)}" for name, value in named.items())
+
 
 class Figures(CheckerFigures, frozen=True):
     """`wait_ms`: from the first try to the grant. `longest_gap_ms`, `longest_gap_at_ms`: the longest time without a
@@ -61,10 +66,8 @@ class Figures(CheckerFigures, frozen=True):
     longest_ungranted_at_ms: float | None = None
 
     def rows(self) -> Iterator[Row]:
-        wait = self.wait_ms
-        named = {"p50": wait.p50, "p90": wait.p90, "p99": wait.p99, "max": wait.max}
-        quantiles = ", ".join(f"{name} {milliseconds(value)}" for name, value in named.items())
-        yield Row("waiting", f"{quantiles}; fairness (Jain) {number(self.jain, 2)}", order=60)
+        waiting = self.wait_ms.in_words(milliseconds)
+        yield Row("waiting", f"{waiting}; fairness (Jain) {number(self.jain, 2)}", order=60)
         if gap := self._gap():
             yield Row("gap", f"longest time without a grant: {gap}", order=61)
         if self.late_grants or self.acquires_longer_than_ttl:

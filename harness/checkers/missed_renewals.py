@@ -24,6 +24,7 @@ One such section may be a delay that is not on record. `LEAST` of them are a loc
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -53,7 +54,6 @@ SILENT: Final = 0.2
 LEAST_ANSWERS: Final = 2
 LEAST: Final = 2
 _GRANTS: Final = ("acquire", "reenter")
-_EXAMPLES: Final = 3
 
 
 class Figures(KeyFigures, frozen=True):
@@ -94,8 +94,7 @@ def check(run: Recorded) -> Answer:
         f"the lock let the leases of {plural(len(missed), 'section')} end and did not renew them, although the client "
         f"ran and no fault was in the way; it had sent no renewal at all{_some_failed(missed)}"
     )
-    examples = [_example(run, one) for one in missed[:_EXAMPLES]]
-    return Answer(figures, (MISSED.found("lock", text, len(missed), examples),))
+    return Answer(figures, (MISSED.of(missed, text, partial(_example, run)),))
 
 
 def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:

@@ -15,6 +15,8 @@ the lock does nothing wrong, so it is not decided who is to blame, and nothing i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from math import exp, lgamma, log, log1p
 from statistics import fmean
 from typing import Final, NamedTuple
@@ -28,6 +30,7 @@ from harness.figures import CheckerFigures
 from harness.history.fault_windows import merged
 from harness.history.groups import grouped, rows_of
 from harness.history.recorded import Recorded
+from harness.history.stretches import Stretch
 from harness.history.waits import Wait, in_the_way, recorded_waits
 from harness.verdict import Answer, Finding
 
@@ -45,13 +48,12 @@ class Figures(CheckerFigures, frozen=True):
     least_probability: float | None
 
 
-class _Share(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Share(Stretch):
     """How many of the handovers for which a client competed it won, with which chances, and how probable as few are."""
 
     client: str
     key: str
-    since_ns: int
-    until_ns: int
     competed: int
     won: int
     expected: float
@@ -120,7 +122,7 @@ def _shares(handovers: list[_Handover]) -> Iterator[_Share]:
         chances = [LEAST_SHARE / len(one.rivals) for one in own]
         won = sum(one.winner == client for one in own)
         probability = at_most(won, len(own), fmean(chances))
-        yield _Share(client, key, own[0].at_ns, own[-1].at_ns, len(own), won, sum(chances) / LEAST_SHARE, probability)
+        yield _Share(own[0].at_ns, own[-1].at_ns, client, key, len(own), won, sum(chances) / LEAST_SHARE, probability)
 
 
 def at_most(successes: int, trials: int, chance: float) -> float:
@@ -136,26 +138,25 @@ def at_most(successes: int, trials: int, chance: float) -> float:
 
 def _finding(run: Recorded, starved: list[_Share]) -> Finding:
     worst = starved[0]
-    client = worst.client
     text = (
-        f"{client} got the lock {count(worst.won)} of the {count(worst.competed)} times that it competed for it with "
-        f"no fault in its way; with equal chances it would have been {worst.expected:.0f} times"
-    )
-    examples = tuple(
-        {
-            "client": share.client,
-            "key": share.key,
-            "at_ms": run.at_ms(share.since_ns),
-            "for_ms": (share.until_ns - share.since_ns) / 1e6,
-            "competed": share.competed,
-            "won": share.won,
-            "expected": share.expected,
-            "probability": share.probability,
-        }
-        for share in starved[:3]
+        f"{worst.client} got the lock {count(worst.won)} of the {count(worst.competed)} times that it competed for it "
+        f"with no fault in its way; with equal chances it would have been {worst.expected:.0f} times"
     )
     at_ms = run.at_ms(min(share.since_ns for share in starved))
-    return STARVATION.found("undecided", text, len(starved), examples, at_ms)
+    return STARVATION.of(starved, text, partial(_example, run), blame="undecided", at_ms=at_ms)
+
+
+def _example(run: Recorded, share: _Share) -> dict[str, object]:
+    return {
+        "client": share.client,
+        "key": share.key,
+        "at_ms": run.at_ms(share.since_ns),
+        "for_ms": share.length_ns / 1e6,
+        "competed": share.competed,
+        "won": share.won,
+        "expected": share.expected,
+        "probability": share.probability,
+    }
 
 
 STARVATION: Final = FindingKind("partial-starvation", "liveness", noun="client(s) starved by others")

@@ -46,13 +46,9 @@ def check(run: Recorded) -> Answer:
     released = ops[(ops["f"] == "release") & (ops["outcome"] == "fail")]
     if released.empty:
         return Answer(Figures(0))
-    held = run.sections[["client", "life", "section", "asked_ns", "start_ns", "deadline_min_ns"]]
     names = ["client", "life", "section"]
-    both = (
-        released[[*names, "key", "invoke_ns", "complete_ns"]]
-        .astype({"client": str})
-        .merge(held.astype({"client": str}), on=names)
-    )
+    held = run.sections[[*names, "asked_ns", "deadline_min_ns"]].astype({"client": str})
+    both = released[[*names, "key", "invoke_ns", "complete_ns"]].astype({"client": str}).merge(held, on=names)
     both = both[both["complete_ns"] < both["deadline_min_ns"]]
     begun, done = both["asked_ns"].to_numpy(np.int64), both["complete_ns"].to_numpy(np.int64)
     disturbed = np.zeros(len(both), np.bool_)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
@@ -37,8 +37,9 @@ from harness.history.fault_windows import FOREVER_NS, merged, reach
 from harness.history.groups import Ints, rows_of
 from harness.history.recorded import Recorded
 from harness.history.stall_causes import Obstacle, find_obstacle, in_words
-from harness.history.waits import recorded_waits
-from harness.verdict import Answer, Blame, Finding, shown
+from harness.history.stretches import Stretch, longest, longest_ms
+from harness.history.waits import Wait, recorded_waits
+from harness.verdict import Answer, Blame, Finding
 
 LEAST_TIMES: Final = 3
 LEAST_MS: Final = 2_000
@@ -65,28 +66,13 @@ class Figures(CheckerFigures, frozen=True):
             yield Row("blocked", text, order=61)
 
 
-class _Wait(NamedTuple):
-    """A client's tries for one section, as long as it certainly could reach a majority of the nodes."""
-
-    client: str
-    key: str
-    since_ns: int
-    until_ns: int
-
-
 @dataclass(frozen=True, slots=True)
-class _Gap:
+class _Gap(Stretch):
     """A time in which no client was inside and none got in. `clients`: they tried all the time."""
 
     key: str
-    since_ns: int
-    until_ns: int
     clients: tuple[str, ...]
     obstacle: Obstacle
-
-    @property
-    def length_ns(self) -> int:
-        return self.until_ns - self.since_ns
 
 
 def check(run: Recorded) -> Answer:
@@ -96,7 +82,7 @@ def check(run: Recorded) -> Answer:
     starved = [wait for wait in waits if run.is_exclusive and _is_starved(run, wait)]
     figures = Figures(
         gaps=len(gaps),
-        longest_gap_ms=max((gap.length_ns for gap in gaps), default=0) / 1e6,
+        longest_gap_ms=longest_ms(gaps) or 0.0,
         starved=tuple(dict.fromkeys(wait.client for wait in starved)),
     )
     blames: dict[Blame, list[_Gap]] = {"lock": [], "undecided": []}
@@ -119,8 +105,9 @@ def _shortest_ns(run: Recorded) -> int:
     return round(max(LEAST_TIMES * run.lease_ms, LEAST_MS) * 1e6)
 
 
-def _waits(run: Recorded) -> Iterator[_Wait]:
-    """The waits that are long enough to matter, in the order of their beginnings."""
+def _waits(run: Recorded) -> Iterator[Wait]:
+    """The tries for one section, as long as the client certainly could reach a majority of the nodes: those that lasted
+    long enough to matter, in the order of their beginnings."""
     each = recorded_waits(run, _shortest_ns(run)).sort_values("since")
     if not len(each):
         return
@@ -134,10 +121,10 @@ def _waits(run: Recorded) -> Iterator[_Wait]:
         able = ((a, b) for a, b, some in stretches[run.nodes_of(str(key))] if str(client) in some)
         for a, b in merged(able, since, until):
             if b - a >= _shortest_ns(run):
-                yield _Wait(str(client), str(key), a, b)
+                yield Wait(str(client), str(key), a, b)
 
 
-def _gaps(run: Recorded, waits: Sequence[_Wait]) -> Iterator[_Gap]:
+def _gaps(run: Recorded, waits: Sequence[Wait]) -> Iterator[_Gap]:
     """The gaps of all keys, each once, however many clients waited in it."""
     for key in dict.fromkeys(wait.key for wait in waits):
         own = [wait for wait in waits if wait.key == key]
@@ -147,7 +134,7 @@ def _gaps(run: Recorded, waits: Sequence[_Wait]) -> Iterator[_Gap]:
         for since, until in merged(free, first, last):
             there = [wait for wait in own if wait.since_ns < until and wait.until_ns > since]
             clients = tuple(dict.fromkeys(wait.client for wait in there))
-            gap = _Gap(key, since, until, clients, find_obstacle(run, key, clients, since, until))
+            gap = _Gap(since, until, key, clients, find_obstacle(run, key, clients, since, until))
             if gap.length_ns >= least_gap_ms(run) * 1e6 or _had_rounds(run, gap):
                 yield gap
 
@@ -192,7 +179,7 @@ def _taken(run: Recorded, key: str, deaf: Iterable[tuple[int, int]]) -> tuple[In
     return start, merged(busy, 0, FOREVER_NS)
 
 
-def _free(wait: _Wait, starts: Ints, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _free(wait: Wait, starts: Ints, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """The parts of a wait in which no client was inside and none got in."""
     at = wait.since_ns
     for began, done in taken:
@@ -201,8 +188,8 @@ def _free(wait: _Wait, starts: Ints, taken: Sequence[tuple[int, int]]) -> Iterat
     yield at, wait.until_ns
 
 
-def _is_starved(run: Recorded, wait: _Wait) -> bool:
-    if wait.until_ns - wait.since_ns < STARVED_TTLS * run.lease_ms * 1e6:
+def _is_starved(run: Recorded, wait: Wait) -> bool:
+    if wait.length_ns < STARVED_TTLS * run.lease_ms * 1e6:
         return False
     sections = run.sections
     start = sections["start_ns"].to_numpy(np.int64)
@@ -211,15 +198,16 @@ def _is_starved(run: Recorded, wait: _Wait) -> bool:
 
 
 def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
-    longest = max(gaps, key=lambda gap: gap.length_ns)
+    worst = longest(gaps)
     times = "once" if len(gaps) == 1 else f"{len(gaps)} times"
     text = (
-        f"no client acquired the lock for up to {milliseconds(longest.length_ns / 1e6)} while it was free and a client "
+        f"no client acquired the lock for up to {milliseconds(worst.length_ns / 1e6)} while it was free and a client "
         f"that tried could reach a majority of the nodes ({times}, TTL {run.lease_ms:.0f} ms): "
-        f"{in_words(longest.obstacle)}{_crowd_in_words(run)}"
+        f"{in_words(worst.obstacle)}{_crowd_in_words(run)}"
     )
-    examples = tuple(
-        {
+
+    def example(gap: _Gap) -> dict[str, object]:
+        return {
             "key": gap.key,
             "at_ms": run.at_ms(gap.since_ns),
             "for_ms": gap.length_ns / 1e6,
@@ -230,9 +218,9 @@ def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
             **({"error": gap.obstacle.error} if gap.obstacle.error else {}),
             **({"is_unloaded": True} if gap.obstacle.is_unloaded else {}),
         }
-        for gap in shown(gaps, longest)
-    )
-    return NO_WAY_IN.found(blame, text, len(gaps), examples, run.at_ms(min(gap.since_ns for gap in gaps)))
+
+    first_ms = run.at_ms(min(gap.since_ns for gap in gaps))
+    return NO_WAY_IN.of(gaps, text, example, worst, blame=blame, at_ms=first_ms)
 
 
 def _crowd_in_words(run: Recorded) -> str:
@@ -240,24 +228,20 @@ def _crowd_in_words(run: Recorded) -> str:
     return f"; {clients} clients ran, so that slow answers or split votes may explain it" if clients > CROWD else ""
 
 
-def _starved(run: Recorded, waits: Sequence[_Wait]) -> Finding:
-    longest = max(waits, key=lambda wait: wait.until_ns - wait.since_ns)
+def _starved(run: Recorded, waits: Sequence[Wait]) -> Finding:
     clients = plural(len({wait.client for wait in waits}), "client")
     text = (
         f"{clients} that could reach a majority of the nodes tried in vain for up to "
-        f"{milliseconds((longest.until_ns - longest.since_ns) / 1e6)}, while other clients acquired the lock again and "
+        f"{milliseconds(longest_ms(waits))}, while other clients acquired the lock again and "
         f"again (TTL {run.lease_ms:.0f} ms)"
     )
-    examples = tuple(
-        {
-            "client": wait.client,
-            "key": wait.key,
-            "at_ms": run.at_ms(wait.since_ns),
-            "for_ms": (wait.until_ns - wait.since_ns) / 1e6,
-        }
-        for wait in shown(waits, longest)
-    )
-    return STARVED.found("lock", text, len(waits), examples, run.at_ms(min(wait.since_ns for wait in waits)))
+
+    def example(wait: Wait) -> dict[str, object]:
+        times = {"at_ms": run.at_ms(wait.since_ns), "for_ms": wait.length_ns / 1e6}
+        return {"client": wait.client, "key": wait.key, **times}
+
+    first_ms = run.at_ms(min(wait.since_ns for wait in waits))
+    return STARVED.of(waits, text, example, longest(waits), at_ms=first_ms)
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:

@@ -19,8 +19,10 @@ This costs time but not safety, so it breaks only `liveness`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -30,25 +32,21 @@ from fencepost.text import milliseconds
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows, reach
-from harness.history.groups import Bools, Groups, Ints, codes_in, codes_of, placed
+from harness.history.groups import Bools, Groups, Ints, codes_in, codes_of, grouped, placed
 from harness.history.recorded import Recorded, named
-from harness.verdict import Answer, Blame, Finding, shown
+from harness.history.stretches import Stretch, in_order, longest, longest_ms
+from harness.verdict import Answer, Blame, Finding
 
 LEAST_TRIES: Final = 3
 LEAST_TTLS: Final = 0.5
 """Three refused tries over half a TTL: a single late reply on a busy machine is no finding."""
 
 
-class _Spell(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Spell(Stretch):
     """A time in which a client was refused again and again. `rows`: the tries, in `ops`."""
 
     rows: Ints
-    since_ns: int
-    until_ns: int
-
-    @property
-    def length_ns(self) -> int:
-        return self.until_ns - self.since_ns
 
 
 class Figures(CheckerFigures, frozen=True):
@@ -60,16 +58,12 @@ class Figures(CheckerFigures, frozen=True):
 
 def check(run: Recorded) -> Answer:
     spells = [spell for spell in _spells(run) if not _another_user_came_and_went(run, spell)]
-    figures = Figures(len(spells), max((spell.length_ns for spell in spells), default=0) / 1e6)
-    if not spells:
-        return Answer(figures)
-    found_keys = _found_keys(run, spells)
-    findings = []
-    for blame, why in _WHY.items():
-        own = [spell for spell, found in zip(spells, found_keys, strict=True) if found == (blame == "lock")]
-        if own:
-            findings.append(_finding(run, own, blame, why))
-    return Answer(figures, tuple(findings))
+    figures = Figures(len(spells), longest_ms(spells) or 0.0)
+    whose: dict[Blame, list[_Spell]] = grouped(
+        ("lock" if found else "undecided", spell)
+        for spell, found in zip(spells, _found_keys(run, spells) if spells else [], strict=True)
+    )
+    return Answer(figures, tuple(_finding(run, whose[blame], blame) for blame in _WHY if blame in whose))
 
 
 _WHY: Final[dict[Blame, str]] = {
@@ -78,25 +72,18 @@ _WHY: Final[dict[Blame, str]] = {
 }
 
 
-def _finding(run: Recorded, spells: list[_Spell], blame: Blame, why: str) -> Finding:
-    worst = max(spells, key=lambda spell: spell.length_ns)
-    examples = []
-    for spell in shown(spells, worst):
-        op = run.ops.iloc[int(spell.rows[0])]
-        examples.append(
-            {
-                **named(op),
-                "at_ms": run.at_ms(spell.since_ns),
-                "for_ms": spell.length_ns / 1e6,
-                "tries": len(spell.rows),
-            }
-        )
+def _finding(run: Recorded, spells: list[_Spell], blame: Blame) -> Finding:
     times = "once" if len(spells) == 1 else f"{len(spells)} times"
     text = (
-        f"a client was refused for up to {milliseconds(worst.length_ns / 1e6)} although it could reach a majority and "
-        f"no other client was inside or trying ({times}, TTL {run.lease_ms:.0f} ms): {why}"
+        f"a client was refused for up to {milliseconds(longest_ms(spells))} although it could reach a majority and "
+        f"no other client was inside or trying ({times}, TTL {run.lease_ms:.0f} ms): {_WHY[blame]}"
     )
-    return REFUSED_ALONE.found(blame, text, len(spells), examples)
+    return REFUSED_ALONE.of(spells, text, partial(_example, run), longest(spells), blame=blame)
+
+
+def _example(run: Recorded, spell: _Spell) -> dict[str, object]:
+    times = {"at_ms": run.at_ms(spell.since_ns), "for_ms": spell.length_ns / 1e6}
+    return {**named(run.ops.iloc[int(spell.rows[0])]), **times, "tries": len(spell.rows)}
 
 
 def _another_user_came_and_went(run: Recorded, spell: _Spell) -> bool:
@@ -139,8 +126,7 @@ def _spells(run: Recorded) -> list[_Spell]:
         counted = np.zeros(len(run.ops), np.bool_)
         counted[rows[allowed(run, rows)]] = True
     invoke, complete = (run.ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
-    spells = (_Spell(rows, int(invoke[rows[0]]), int(complete[rows[-1]])) for rows in _in_vain(run, counted))
-    return sorted(spells, key=lambda spell: spell.since_ns)
+    return in_order(_Spell(int(invoke[rows[0]]), int(complete[rows[-1]]), rows) for rows in _in_vain(run, counted))
 
 
 def _in_vain(run: Recorded, counted: Bools) -> Iterator[Ints]:
