@@ -62,7 +62,7 @@ class Figures(KeyFigures, frozen=True):
 def check(run: Recorded) -> Answer:
     limit_ms = run.config.ttl_ms if run.acquire_limit_ms is None else run.acquire_limit_ms
     allowed = round((limit_ms + SLACK_MS) * 1e6)
-    calls = run.ops[(run.ops["f"] == "acquire").to_numpy(np.bool_)][["client", "section", "invoke_ns", "complete_ns"]]
+    calls = run.calls("acquire")[["client", "section", "invoke_ns", "complete_ns"]]
     took = (calls["complete_ns"] - calls["invoke_ns"]).to_numpy(np.int64)
     ran = took - stood_still_ns(calls, run)
     excused = calls.assign(took=took, ran=ran)[took > allowed]
@@ -120,22 +120,18 @@ def _never_ended(run: Recorded) -> Iterator[ClientEnd]:
 
 def _unending(run: Recorded, ends: Sequence[ClientEnd]) -> Finding:
     stop_ns = run.timeline.stop_ns or 0
-    waited_ms = [(end.at_ns - stop_ns) / 1e6 for end in ends]
     calls = "1 acquire call" if len(ends) == 1 else f"{len(ends)} acquire calls"
+    longest_ms = max((end.at_ns - stop_ns) / 1e6 for end in ends)
     text = (
-        f"{calls} had not ended {milliseconds(max(waited_ms))} after the clients were asked to end, although no fault "
+        f"{calls} had not ended {milliseconds(longest_ms)} after the clients were asked to end, although no fault "
         "was in force"
     )
-    examples = tuple(
-        {
-            "client": end.client,
-            "life": end.life,
-            "at_ms": run.at_ms(end.at_ns),
-            "waited_ms": waited,
-        }
-        for end, waited in zip(ends[:3], waited_ms, strict=False)
-    )
-    return NEVER_ENDED.found("lock", text, len(ends), examples, run.at_ms(min(end.at_ns for end in ends)))
+
+    def example(end: ClientEnd) -> dict[str, object]:
+        times = {"at_ms": run.at_ms(end.at_ns), "waited_ms": (end.at_ns - stop_ns) / 1e6}
+        return {"client": end.client, "life": end.life, **times}
+
+    return NEVER_ENDED.of(ends, text, example, at_ms=run.at_ms(min(end.at_ns for end in ends)))
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:

@@ -113,7 +113,7 @@ def check(run: Recorded) -> Answer:
 
 def _attempts(run: Recorded) -> Ints:
     """For each section the number of acquire calls."""
-    sections, calls = run.sections, run.ops[(run.ops["f"] == "acquire").to_numpy(np.bool_)]
+    sections, calls = run.sections, run.calls("acquire")
     names = sections["client"].astype("category").cat.categories
     granted, asked = (codes_in(names, table["client"]) for table in (sections, calls))
     numbers = (sections["section"].to_numpy(np.int64), calls["section"].to_numpy(np.int64))

@@ -39,7 +39,6 @@ from harness.verdict import Answer
 
 _HANDS_ON: Final = ("release", "leave")
 _GONE: Final = ("deleted", "expired", "evicted", "lost")
-_EXAMPLES: Final = 3
 
 
 class Figures(CheckerFigures, frozen=True):
@@ -69,7 +68,7 @@ def check(run: Recorded) -> Answer:
     ledger = run.ledger
     if ledger is None:
         return Answer()
-    grants = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] == "ok")).to_numpy(bool)]
+    grants = run.calls("acquire", "ok")
     early = sorted(_early(run, ledger, grants), key=lambda one: grants["complete_ns"].iloc[one.place])
     figures = Figures(len(grants), len(early))
     if not early:
@@ -78,12 +77,12 @@ def check(run: Recorded) -> Answer:
         f"{out_of(len(early), len(grants), 'acquire', 'acquires')} succeeded before a majority of the nodes had "
         "answered: the lock cannot have known that it was granted"
     )
-    examples = []
-    for one in early[:_EXAMPLES]:
-        row = grants.iloc[one.place]
-        of = {"answered": one.answered, "needed": one.needed}
-        examples.append({**named(row), "at_ms": run.at_ms(row.complete_ns), **of})
-    return Answer(figures, (EARLY_GRANT.found("lock", text, len(early), examples),))
+
+    def example(one: _Early) -> dict[str, object]:
+        row, of = grants.iloc[one.place], {"answered": one.answered, "needed": one.needed}
+        return {**named(row), "at_ms": run.at_ms(row.complete_ns), **of}
+
+    return Answer(figures, (EARLY_GRANT.of(early, text, example),))
 
 
 def _early(run: Recorded, ledger: Ledger, grants: pd.DataFrame) -> Iterator[_Early]:

@@ -66,7 +66,7 @@ def check(run: Recorded) -> Answer:
     wait_ns = round(run.config.wait_ms * 1e6)
     if not wait_ns or not run.is_exclusive or run.ledger is None:
         return Answer()
-    calls = run.ops[(run.ops["f"] == "acquire").to_numpy(bool)]
+    calls = run.calls("acquire")
     calls = calls[(calls.duplicated(["client", "life"]) & calls["outcome"].isin(["ok", "fail"])).to_numpy(bool)]
     calls = calls[_counts(run, calls)]
     early, longest_ns = _early(run, calls, wait_ns)

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.text import count, plural
-from harness.checkers.writes import WHOSE, by_when, first_ms, moment_of, shown
+from harness.checkers.writes import WHOSE, by_blame, by_when, first_ms, moment_of, shown
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.meeting import together
 from harness.explain.words import at
@@ -155,11 +155,7 @@ def _accepted(run: Recorded, stale: _Stale) -> list[Finding]:
     if run.config.fencing != "none":
         whose[stale.by_token] = len(BLAMES)
     findings = []
-    accused: tuple[Blame, ...] = (*BLAMES, "resource")
-    for place, blame in enumerate(accused):
-        which = np.flatnonzero(whose == place)
-        if not len(which):
-            continue
+    for blame, which in by_blame(whose, "resource"):
         examples: tuple[dict[str, object], ...] = tuple(
             {
                 "key": str(run.writes["key"].iloc[row]),

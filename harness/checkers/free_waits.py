@@ -88,8 +88,7 @@ def _example(run: Recorded, ledger: Ledger, one: Vain) -> dict[str, object]:
     example: dict[str, object] = {
         "client": one.wait.client,
         "key": one.wait.key,
-        "at_ms": run.at_ms(one.since_ns),
-        "for_ms": one.length_ns / 1e6,
+        **run.lasted(one),
         "waited_since_ms": run.at_ms(one.wait.since_ns),
         "answers": one.answers,
     }

@@ -110,8 +110,7 @@ def _example(run: Recorded, one: _Hung) -> dict[str, object]:
     return {
         "client": one.call.client,
         "call": one.f,
-        "at_ms": run.at_ms(one.since_ns),
-        "for_ms": one.length_ns / 1e6,
+        **run.lasted(one),
         "called_ms": run.at_ms(one.call.since_ns),
         "returned": one.call.is_over,
     }

@@ -90,7 +90,7 @@ def check(run: Recorded) -> Answer:
 
 def _released(run: Recorded, backing: Backing) -> dict[int, int]:
     """When the release of each section whose keys are known was answered with yes."""
-    ops = run.ops[((run.ops["f"] == "release") & (run.ops["outcome"] == "ok")).to_numpy(bool)]
+    ops = run.calls("release", "ok")
     done = rows_of_sections(run.sections, ops, "complete_ns")
     return {section: at_ns for section, at_ns in done if section in backing.owners.values}
 
@@ -136,8 +136,7 @@ def _example(run: Recorded, one: _Ineffective) -> dict[str, object]:
     section = run.sections.iloc[one.section]
     return {
         **named(section),
-        "at_ms": run.at_ms(one.since_ns),
-        "for_ms": one.length_ns / 1e6,
+        **run.lasted(one),
         "nodes": one.nodes,
         "set_again": one.set_again,
     }

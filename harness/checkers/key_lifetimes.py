@@ -160,7 +160,7 @@ def _extended(run: Recorded) -> tuple[dict[int, list[_Told]], dict[int, list[int
 
 def _undone(run: Recorded) -> dict[int, list[int]]:
     """By place, when nested acquires of a section were undone."""
-    left = run.ops[(run.ops["f"] == "leave").to_numpy(bool)]
+    left = run.calls("leave")
     return grouped(rows_of_sections(run.sections, left, "invoke_ns"))
 
 

@@ -38,7 +38,7 @@ from harness.verdict import Answer, Finding
 After = Literal["release", "refusal"]
 _KEEPS: Final = ("set", "overwritten", "prolonged")
 _GRANTS: Final = ("acquire", "reenter")
-_EXAMPLES: Final = 3
+
 _WORDS: Final[dict[After, str]] = {
     "release": "the release had succeeded",
     "refusal": "the acquire had been refused",
@@ -206,8 +206,7 @@ def _finding(after: After, late: list[LateRequest]) -> Finding:
         f"{plural(len(late), 'key')} on {nodes} {'was' if len(late) == 1 else 'were'} set or prolonged by requests "
         f"sent up to {longest:,.0f} ms after {_WORDS[after]}"
     )
-    examples = tuple(msgspec.to_builtins(one) for one in late[:_EXAMPLES])
-    return kind.found("lock", text, len(late), examples)
+    return kind.of(late, text, msgspec.to_builtins)
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:

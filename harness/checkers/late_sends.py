@@ -162,8 +162,7 @@ def _example(run: Recorded, one: _HeldUp) -> dict[str, object]:
         "key": one.key,
         "node": one.node,
         "command": one.command,
-        "at_ms": run.at_ms(one.since_ns),
-        "for_ms": one.length_ns / 1e6,
+        **run.lasted(one),
         "connections": one.taken,
         "taken_by": one.by,
     }

@@ -153,8 +153,7 @@ def _example(run: Recorded, one: _Sleep) -> dict[str, object]:
     return {
         "client": one.wait.client,
         "key": one.wait.key,
-        "at_ms": run.at_ms(one.since_ns),
-        "for_ms": one.length_ns / 1e6,
+        **run.lasted(one),
         "silent_since_ms": run.at_ms(one.began_ns),
         "node": one.lost.node,
         "closed_by": one.lost.by,

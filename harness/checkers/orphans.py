@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import msgspec
-import numpy as np
 
 from fencepost.text import count, milliseconds, printable
 from harness.explain import causes
@@ -31,6 +30,7 @@ from harness.history.groups import grouped, rows_of
 from harness.history.key_holdings import Watched
 from harness.history.key_owners import Owners
 from harness.history.recorded import Recorded
+from harness.history.stretches import longest
 from harness.history.without_expiry import Leftover, are_taken_over, has_no_expiry, nodes_in_the_way
 from harness.verdict import Answer, Finding, worst_first
 
@@ -130,17 +130,17 @@ def _node_cells(node: OnNode) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class _Orphan:
-    """One key on one node without an owner. Time in which the witness could not see the node is left out."""
+    """One value of one key on one node while it had no owner, also across times in which the node was out of sight."""
 
     node: str
     key: str
-    cause: Cause
-    from_ns: int
-    length_ns: int
-    unexcused_ns: int = 0
-    """The part of `length_ns` after the last renewal that is not held against the lock."""
+    value: str | None
+    set_min_ns: int
+    run: int
+    """The run of the node's server in which it was first seen; -1 where that is not known."""
     pieces: list[tuple[int, int]] = field(default_factory=list)
-    """When it was in sight."""
+    """When it had no owner and was in sight; none for a key that always had one."""
+    cause: Cause = "given up"
     event: int = -1
     """Of the witness: it was set."""
     expires_ns: int = FOREVER_NS
@@ -148,6 +148,23 @@ class _Orphan:
     """What the last request gave it that set or prolonged it; None if that could not be read."""
     renewed_by: list[int] = field(default_factory=list)
     """The witness's events by which it was prolonged when its owner had been done with it for a while."""
+    has_wrong_clock: bool = False
+    """Whether the node may have kept it for longer than the lock had asked, because of its clock."""
+    excused_ns: int = 0
+    """When its time to live was set anew by a request that its owner may have sent before it was done, or later by so
+    little that the call may not have known of it."""
+
+    @property
+    def since_ns(self) -> int:
+        return self.pieces[0][0]
+
+    @property
+    def length_ns(self) -> int:
+        return self.after_ns(0)
+
+    def after_ns(self, at_ns: int) -> int:
+        """The part of that after this time."""
+        return sum(max(0, until - max(since, at_ns)) for since, until in self.pieces)
 
 
 def check(run: Recorded) -> Answer:
@@ -175,19 +192,17 @@ def check(run: Recorded) -> Answer:
 def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
     calls_again = _CallsAgain(run, owners)
     orphans: list[_Orphan] = []
-    chains: dict[tuple[str, str], _Chain] = {}
+    last: dict[tuple[str, str], _Orphan] = {}
     for row in owners.each:
-        before = chains.get((row.node, row.key))
-        if row.began == "seen" and before is not None and before.value is not None and before.value == row.value:
-            # The same value again, behind a time in which the node was out of sight.
-            chain = before
-        else:
-            chain = chains[row.node, row.key] = _Chain(row.value, row.from_min_ns, row.run)
+        one = last.get((row.node, row.key))
+        # The same value may be seen again, behind a time in which the node was out of sight.
+        if row.began != "seen" or one is None or one.value is None or one.value != row.value:
+            one = last[row.node, row.key] = _Orphan(row.node, row.lock_key, row.value, row.from_min_ns, row.run)
         free_ns = row.done_ns
         cause: Cause = "client gone" if row.is_gone else "not released" if row.section >= 0 else "given up"
-        if chain.set_min_ns > free_ns:
+        if one.set_min_ns > free_ns:
             cause = "set too late"
-        elif row.run > chain.run >= 0:
+        elif row.run > one.run >= 0:
             cause = "back from disk"
         from_ns = max(free_ns, row.from_max_ns)
         to_ns = min(row.to_min_ns, row.expires_ns, row.taken_over_ns)
@@ -195,22 +210,18 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
             to_ns = min(to_ns, calls_again.first(row.value, row.lock_key, free_ns))
         if to_ns <= from_ns:
             continue
-        if run.wrong_clocks.touch(row.node, chain.set_min_ns, to_ns):
-            chain.has_wrong_clock = True
-        if chain.orphan is None:
-            chain.orphan = _Orphan(row.node, row.lock_key, cause, from_ns, 0, pieces=chain.pieces, event=row.event)
-            orphans.append(chain.orphan)
-        chain.orphan.expires_ns, chain.orphan.ttl_ms = row.expires_ns, row.ttls_ms[-1] if row.ttls_ms else None
-        chain.orphan.length_ns += to_ns - from_ns
-        chain.pieces.append((from_ns, to_ns))
+        if not one.pieces:
+            orphans.append(one)
+            one.cause, one.event = cause, row.event
+        one.has_wrong_clock |= run.wrong_clocks.touch(row.node, one.set_min_ns, to_ns)
+        one.expires_ns, one.ttl_ms = row.expires_ns, row.ttls_ms[-1] if row.ttls_ms else None
+        one.pieces.append((from_ns, to_ns))
         for at_ns, sent_ns in zip(row.renewals, row.renewals_sent, strict=True):
             # A request may have been on its way when its client was done with the key.
             if at_ns > from_ns and sent_ns <= free_ns + ARRIVES_WITHIN_NS:
-                chain.excused_ns = at_ns
+                one.excused_ns = at_ns
         late = zip(row.renewed_by, row.renewals_sent, strict=True)
-        chain.orphan.renewed_by += [event for event, sent_ns in late if sent_ns > free_ns + ARRIVES_WITHIN_NS]
-        unexcused_ns = sum(max(0, until - max(since, chain.excused_ns)) for since, until in chain.pieces)
-        chain.orphan.unexcused_ns = 0 if chain.has_wrong_clock else unexcused_ns
+        one.renewed_by += [event for event, sent_ns in late if sent_ns > free_ns + ARRIVES_WITHIN_NS]
     return orphans
 
 
@@ -220,7 +231,7 @@ class _CallsAgain:
 
     def __init__(self, run: Recorded, owners: Owners) -> None:
         self._of_clients = owners.of_clients
-        acquires = run.ops[(run.ops["f"] == "acquire").to_numpy(np.bool_)]
+        acquires = run.calls("acquire")
         calls = sorted(rows_of(acquires, "invoke_ns", "life", "client", "key"), key=lambda call: call[:2])
         self._calls: Mapping[tuple[str, str], list[tuple[int, int]]] = grouped(
             ((run.config.owner_of(client), key), (at_ns, life)) for at_ns, life, client, key in calls
@@ -238,24 +249,6 @@ class _CallsAgain:
             if not used or value in used:
                 return began_ns
         return FOREVER_NS
-
-
-@dataclass(slots=True)
-class _Chain:
-    """One value of one key on one node, also across times in which the node was out of sight."""
-
-    value: str | None
-    set_min_ns: int
-    run: int
-    """The run of the node's server in which it was first seen; -1 where that is not known."""
-    orphan: _Orphan | None = None
-    pieces: list[tuple[int, int]] = field(default_factory=list)
-    """When it was an orphan and in sight."""
-    has_wrong_clock: bool = False
-    """Whether the node may have kept it for longer than the lock had asked, because of its clock."""
-    excused_ns: int = 0
-    """When its time to live was set anew by a request that its owner may have sent before it was done, or later by so
-    little that the call may not have known of it."""
 
 
 def _on_node(orphans: Sequence[_Orphan], unseen_ms: float) -> OnNode:
@@ -286,7 +279,7 @@ def _in_the_way(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> Iterat
 
 
 def _leftovers(orphan: _Orphan, after_ns: int) -> Iterator[Leftover]:
-    over_ns = orphan.from_ns + after_ns
+    over_ns = orphan.since_ns + after_ns
     return (Leftover(orphan.node, max(since, over_ns), until) for since, until in orphan.pieces if until > over_ns)
 
 
@@ -296,30 +289,33 @@ def _outlasting(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> tuple[
     lock whose keys never have a time to live may keep their expiry elsewhere, and so may one whose clients take keys
     over from others: such keys may stay until a client wants them."""
     ttl_ns = run.lease_ms * 1_000_000
-    over = [orphan for orphan in orphans if orphan.unexcused_ns > ttl_ns + OUTLASTS_BY_MS * 1_000_000]
+    over = [
+        orphan
+        for orphan in orphans
+        if not orphan.has_wrong_clock and orphan.after_ns(orphan.excused_ns) > ttl_ns + OUTLASTS_BY_MS * 1_000_000
+    ]
     if over and (has_no_expiry(owners) or (run.ledger is not None and are_taken_over(owners, run.ledger))):
         over = list(_in_the_way(run, owners, over))
     if not over:
         return ()
-    longest = max(over, key=lambda orphan: orphan.length_ns)
+    worst = longest(over)
     text = (
         f"{len(over)} {'key' if len(over) == 1 else 'keys'} without an owner stayed on a node for longer than the TTL "
-        f"({run.lease_ms:.0f} ms), up to {milliseconds(longest.length_ns / 1e6)}"
+        f"({run.lease_ms:.0f} ms), up to {milliseconds(worst.length_ns / 1e6)}"
     )
     examples = tuple(
         {
             "node": orphan.node,
             "key": orphan.key,
             "cause": orphan.cause,
-            "at_ms": run.at_ms(orphan.from_ns),
-            "for_ms": orphan.length_ns / 1e6,
+            **run.lasted(orphan),
             **({"ttl_ms": orphan.ttl_ms} if orphan.expires_ns >= FOREVER_NS or _is_overlong(run, orphan) else {}),
             **_set_late(run, orphan),
             **_renewed(run, orphan),
         }
-        for orphan in worst_first(over, longest)
+        for orphan in worst_first(over, worst)
     )
-    at_ms = run.at_ms(min(orphan.from_ns for orphan in over))
+    at_ms = run.at_ms(min(orphan.since_ns for orphan in over))
     return (OUTLASTS_TTL.found("lock", text, len(over), examples, at_ms),)
 
 

@@ -50,7 +50,7 @@ _HOW: Final[tuple[How, ...]] = ("overwritten", "prolonged", "deleted", "removed"
 _GRANTS: Final = ("acquire", "reenter")
 _PLAIN: Final = ("SET", "SETEX", "PSETEX", "MSET")
 _OF_SETTER: Final = ("event", "client", "by", "task", "life", "f", "section", "outcome", "at_ns", "from_client_ns")
-_EXAMPLES: Final = 3
+
 _ROUNDED_NS: Final = 50_000_000
 """A time to live is read a little later than it is set."""
 
@@ -161,7 +161,7 @@ class _KeyOwners:
             self._overlong = {
                 held.event for held in run.owners.each if any(is_overlong(run, ttl) for ttl in held.ttls_ms)
             }
-        released = run.ops[(run.ops["f"] == "release").to_numpy(bool)]
+        released = run.calls("release")
         self._left = {tuple(of): at for *of, at in rows_of(released, "client", "life", "section", "complete_ns")}
         self._end, self._deadline = (
             run.sections[name].to_numpy(np.int64).tolist() for name in ("end_ns", "deadline_min_ns")
@@ -285,8 +285,7 @@ def _finding(kind: FindingKind, touched: list[Touched]) -> Finding:
         else f"requests prolonged {keys} of other clients, on {nodes}: a key must not outlive its owner because other "
         "clients ask for the lock, or hold it"
     )
-    examples = tuple(msgspec.to_builtins(one) for one in touched[:_EXAMPLES])
-    return kind.found("lock", text, len(touched), examples)
+    return kind.of(touched, text, msgspec.to_builtins)
 
 
 def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:

@@ -150,8 +150,7 @@ def _example(run: Recorded, share: _Share) -> dict[str, object]:
     return {
         "client": share.client,
         "key": share.key,
-        "at_ms": run.at_ms(share.since_ns),
-        "for_ms": share.length_ns / 1e6,
+        **run.lasted(share),
         "competed": share.competed,
         "won": share.won,
         "expected": share.expected,

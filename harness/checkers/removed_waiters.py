@@ -86,19 +86,13 @@ def check(run: Recorded) -> Answer:
 
 
 def _waited(run: Recorded, ledger: Ledger) -> Iterator[_Waited]:
-    ops = run.ops
-    acquires = ops[(ops["f"] == "acquire").to_numpy(bool)]
-    ended = {
-        (client, invoke_ns): (str(key), str(outcome), done_ns)
-        for client, key, outcome, invoke_ns, done_ns in rows_of(
-            acquires, "client", "key", "outcome", "invoke_ns", "complete_ns"
-        )
-    }
-    granted = acquires[(acquires["outcome"] == "ok").to_numpy(bool)]
+    columns = ("client", "invoke_ns", "key", "outcome", "complete_ns")
+    ended = {(client, since_ns): call for client, since_ns, *call in rows_of(run.calls("acquire"), *columns)}
+    granted = run.calls("acquire", "ok")
     gap_ns = round(least_gap_ms(run) * 1e6)
     for client, entries in lost_entries(ledger).items():
         for call, change in {one.since_ns: one.change for one in reversed(entries)}.items():
-            key, outcome, done_ns = ended.get((client, call), ("", "ok", 0))
+            key, outcome, done_ns = ended.get((client, call), ["", "ok", 0])
             since_ns = int(change["at_ns"])
             if outcome == "ok" or ran_ns(run, client, since_ns, max(done_ns, since_ns)) < gap_ns:
                 continue
@@ -146,8 +140,7 @@ def _example(run: Recorded, ledger: Ledger, one: _Waited) -> dict[str, object]:
     return {
         "client": one.client,
         "key": one.key,
-        "at_ms": run.at_ms(one.since_ns),
-        "for_ms": one.length_ns / 1e6,
+        **run.lasted(one),
         "answers": one.answers,
         "overtaken": one.overtaken,
         "out_of": str(one.change["key"]),

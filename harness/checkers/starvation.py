@@ -151,7 +151,7 @@ def _had_rounds(run: Recorded, gap: _Gap) -> bool:
 def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
     """When a client tried for the key that could not reach a majority of the nodes. Its requests may arrive where its
     replies are lost: then it takes the nodes' keys again and again, and can know nothing of it."""
-    tries = run.ops[((run.ops["f"] == "acquire") & (run.ops["key"] == key)).to_numpy(np.bool_)]
+    tries = run.calls("acquire", key=key)
     invoke, complete = (tries[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     config = run.config
     links = [replace(event, paused_clients=(), killed_clients=()) for event in run.faults]
@@ -209,8 +209,7 @@ def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
     def example(gap: _Gap) -> dict[str, object]:
         return {
             "key": gap.key,
-            "at_ms": run.at_ms(gap.since_ns),
-            "for_ms": gap.length_ns / 1e6,
+            **run.lasted(gap),
             "clients": gap.clients,
             "obstacle": gap.obstacle.kind,
             "nodes": gap.obstacle.nodes,
@@ -237,8 +236,7 @@ def _starved(run: Recorded, waits: Sequence[Wait]) -> Finding:
     )
 
     def example(wait: Wait) -> dict[str, object]:
-        times = {"at_ms": run.at_ms(wait.since_ns), "for_ms": wait.length_ns / 1e6}
-        return {"client": wait.client, "key": wait.key, **times}
+        return {"client": wait.client, "key": wait.key, **run.lasted(wait)}
 
     first_ms = run.at_ms(min(wait.since_ns for wait in waits))
     return STARVED.of(waits, text, example, longest(waits), at_ms=first_ms)

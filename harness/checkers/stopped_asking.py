@@ -80,7 +80,7 @@ def check(run: Recorded) -> Answer:
 
 
 def _stopped(run: Recorded, ledger: Ledger) -> Iterator[_Unasked]:
-    acquires = run.ops[(run.ops["f"] == "acquire").to_numpy(bool)]
+    acquires = run.calls("acquire")
     least_ns = patience_ns(run) + SLACK_NS
     is_long = (acquires["complete_ns"] - acquires["invoke_ns"] >= least_ns).to_numpy(bool)
     if run.config.users_per_client == 1 or not is_long.any() or not ledger.notes_tasks:
@@ -146,8 +146,7 @@ def _example(run: Recorded, ledger: Ledger, one: _Unasked) -> dict[str, object]:
     example: dict[str, object] = {
         "client": one.wait.client,
         "key": one.wait.key,
-        "at_ms": run.at_ms(one.since_ns),
-        "for_ms": one.length_ns / 1e6,
+        **run.lasted(one),
         "waited_since_ms": run.at_ms(one.wait.since_ns),
         "overtaken": one.overtaken,
         "own": one.own,

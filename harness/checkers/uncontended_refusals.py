@@ -82,8 +82,7 @@ def _finding(run: Recorded, spells: list[_Spell], blame: Blame) -> Finding:
 
 
 def _example(run: Recorded, spell: _Spell) -> dict[str, object]:
-    times = {"at_ms": run.at_ms(spell.since_ns), "for_ms": spell.length_ns / 1e6}
-    return {**named(run.ops.iloc[int(spell.rows[0])]), **times, "tries": len(spell.rows)}
+    return {**named(run.ops.iloc[int(spell.rows[0])]), **run.lasted(spell), "tries": len(spell.rows)}
 
 
 def _another_user_came_and_went(run: Recorded, spell: _Spell) -> bool:

@@ -118,7 +118,7 @@ def check(run: Recorded) -> Answer:
 
 def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[After, list[_Key]]:
     # A release that fails, or raises, because one node is silent must still have freed the others.
-    ops = run.ops[(run.ops["f"] == "release").to_numpy(bool)]
+    ops = run.calls("release")
     columns = ("client", "life", "section", "complete_ns", "outcome")
     done = {tuple(of): (at, str(outcome)) for *of, at, outcome in rows_of(ops, *columns)}
     sections = list(rows_of(run.sections, "client", "life", "section", "deadline_min_ns", "start_ns", "end_ns"))

@@ -77,7 +77,7 @@ def check(run: Recorded) -> Answer:
 
 
 def _granted(run: Recorded, backing: Backing, f: Step) -> Iterator[_Granted]:
-    ops = run.ops[((run.ops["f"] == f) & (run.ops["outcome"] == "ok")).to_numpy(bool)]
+    ops = run.calls(f, "ok")
     granted = map(_Granted._make, rows_of_sections(run.sections, ops, "invoke_ns", "complete_ns"))
     return (one for one in granted if one.section in backing.owners.values)
 
@@ -108,19 +108,18 @@ def _finding(run: Recorded, backing: Backing, f: Step, granted: int, unheld: lis
         f"{count(len(unheld))} of {plural(granted, _WORDS[f])} {'was' if len(unheld) == 1 else 'were'} granted "
         "although certainly no majority of the nodes had the client's value at any time while the lock asked them"
     )
-    examples = []
-    for one in sorted(unheld, key=lambda one: one.answered_ns)[:3]:
+
+    def example(one: _Granted) -> dict[str, object]:
         section = run.sections.iloc[one.section]
-        examples.append(
-            {
-                "client": str(section.client),
-                "section": int(section.section),
-                "key": str(section.key),
-                "at_ms": run.at_ms(one.answered_ns),
-                "held_by": tuple(backing.possible_holders(*one)),
-            }
-        )
-    return kind.found("lock", text, len(unheld), examples)
+        return {
+            "client": str(section.client),
+            "section": int(section.section),
+            "key": str(section.key),
+            "at_ms": run.at_ms(one.answered_ns),
+            "held_by": tuple(backing.possible_holders(*one)),
+        }
+
+    return kind.of(sorted(unheld, key=lambda one: one.answered_ns), text, example)
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:

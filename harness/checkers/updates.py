@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.text import count, plural, printable
-from harness.checkers.writes import WHOSE, by_when, first_ms, moment_of, shown
+from harness.checkers.writes import WHOSE, by_blame, by_when, first_ms, moment_of, shown
 from harness.explain.examples import Case, ops_of
 from harness.explain.kinds import Evidence, FindingKind, Told
 from harness.explain.meeting import together
@@ -164,12 +164,8 @@ def lost_updates(run: Recorded, losers: Ints, winners: Ints, told: Bools, acknow
         excused = table["key"].iloc[losers].isin(overlapped_keys(run.sections)).to_numpy(np.bool_) | (not all_told)
         whose[apart] = np.where(excused[apart], BLAMES.index("undecided"), len(BLAMES))
     findings = []
-    accused: tuple[Blame, ...] = (*BLAMES, "harness")
     fencing = "without fencing" if run.config.fencing == "none" else f"despite --fencing {run.config.fencing}"
-    for place, blame in enumerate(accused):
-        which = np.flatnonzero(whose == place)
-        if not len(which):
-            continue
+    for blame, which in by_blame(whose, "harness"):
         times = len(which)
         findings.append(
             LOST_UPDATE.found(

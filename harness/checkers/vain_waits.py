@@ -168,9 +168,8 @@ def _overtaken(one: Waiting, asleep: Sequence[Span]) -> Iterator[Vain]:
     later. A client that a fault kept from looking, just then, did not sleep."""
     if not asleep:
         return
-    ops, calm = one.run.ops, one.calm_times([])
-    granted = ops[((ops["f"] == "acquire") & (ops["outcome"] == "ok") & (ops["key"] == one.wait.key)).to_numpy(bool)]
-    granted = granted.sort_values("complete_ns", kind="stable")
+    calm = one.calm_times([])
+    granted = one.run.calls("acquire", "ok", one.wait.key).sort_values("complete_ns", kind="stable")
     for began, done in asleep:
         for since, _ in one.free_times(began, done):
             if not any(from_ns <= since < to_ns for from_ns, to_ns in calm):

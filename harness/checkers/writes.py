@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 
 from harness.explain.words import at
 from harness.history.groups import Ints
+from harness.history.overlaps import BLAMES
 from harness.history.recorded import Recorded
 from harness.verdict import Blame
 
@@ -20,6 +21,13 @@ WHOSE: Final[dict[Blame, str]] = {
     "harness": "although no two sections of the key overlapped: the harness or its resource is wrong",
 }
 """Through whose fault a write did harm."""
+
+
+def by_blame(whose: Ints, last: Blame) -> Iterator[tuple[Blame, Ints]]:
+    """Each part to blame, and the places of what is blamed on it: an index in `BLAMES`, or for `last` the next one."""
+    for place, blame in enumerate((*BLAMES, last)):
+        if len(which := np.flatnonzero(whose == place)):
+            yield blame, which
 
 
 def shown(writes: pd.DataFrame, row: int) -> dict[str, Any]:

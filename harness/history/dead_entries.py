@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
-import numpy as np
-
 from fencepost.history import process_of
 from harness.history.entries import POP, REMOVE, Entry
 from harness.history.fault_windows import FOREVER_NS
@@ -73,7 +71,7 @@ class _Ends(NamedTuple):
     @classmethod
     def of(cls, run: Recorded) -> Self:
         died = {(process_of(end.client), end.life): end.at_ns for end in run.ends if end.how in ("killed", "died")}
-        refused = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")).to_numpy(np.bool_)]
+        refused = run.calls("acquire", "fail")
         stays_ns = round(run.lease_ms * 1e6) + SLACK_NS
         left = {
             (client, since_ns): Left("gave up", at_ns, at_ns + stays_ns)

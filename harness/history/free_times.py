@@ -55,6 +55,6 @@ def free_times(run: Recorded, names: set[str], key: str, since_ns: int, until_ns
 def _used(run: Recorded, key: str) -> list[tuple[int, int]]:
     """When a client was inside, or was giving the key back."""
     inside = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
-    given = run.ops[((run.ops["f"] == "release") & (run.ops["key"] == key)).to_numpy(np.bool_)]
+    given = run.calls("release", key=key)
     used = [*rows_of(inside, "start_ns", "end_ns"), *rows_of(given, "invoke_ns", "complete_ns")]
     return merged(used, 0, FOREVER_NS)

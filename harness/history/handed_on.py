@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import rows_of_sections
 from harness.history.held_keys import HeldKey
 from harness.history.key_owners import Owners
 
@@ -61,7 +61,5 @@ class HandedOn:
 
 def _asked_ns(run: Recorded) -> dict[int, int]:
     """When the call was made that let each section in, by its place."""
-    ops, place = run.ops, places_of(run.sections)
-    granted = ops[((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy(bool)]
-    columns = ("client", "life", "section", "invoke_ns")
-    return {place[tuple(of)]: invoke for *of, invoke in rows_of(granted, *columns) if tuple(of) in place}
+    granted = rows_of_sections(run.sections, run.calls("acquire", "ok"), "invoke_ns")
+    return {section: invoke_ns for section, invoke_ns in granted if section >= 0}

@@ -351,7 +351,7 @@ def _of_clients(run: RunTables, values: Mapping[int, set[str]], used: _Used) -> 
 def left_ns(run: RunTables) -> Ints:
     """For each section when its client no longer owned the key: the release had returned, or the client was gone; never
     if neither was recorded."""
-    releases = rows_of(run.ops[run.ops["f"] == "release"], "client", "life", "section", "complete_ns")
+    releases = rows_of(run.calls("release"), "client", "life", "section", "complete_ns")
     done = {tuple(section): complete for *section, complete in releases}
     gone = {(end.client, end.life): end.at_ns for end in run.ends}
     sections = places_of(run.sections)

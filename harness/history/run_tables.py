@@ -18,6 +18,7 @@ from harness.history.fault_windows import GroupFacts
 from harness.history.heartbeats import Lags
 from harness.history.key_holdings import Watched
 from harness.history.open_ended import granted_open_ended
+from harness.history.stretches import Lasting
 from harness.history.wrong_clocks import WrongClocks
 from workloads.kinds import find_workload
 
@@ -120,6 +121,17 @@ class RunTables:
     def at_ns(self, at_ms: float) -> int:
         """The moment that an example tells."""
         return self.timeline.start_ns + round(float(at_ms) * 1e6)
+
+    def calls(self, f: str, outcome: str = "", key: str = "") -> pd.DataFrame:
+        """The operations of this kind; with this outcome and for this key, if there is one."""
+        own = self.ops["f"] == f
+        for name, wanted in (("outcome", outcome), ("key", key)):
+            own = own & (self.ops[name] == wanted) if wanted else own
+        return self.ops[own.to_numpy(np.bool_)]
+
+    def lasted(self, one: Lasting) -> dict[str, float]:
+        """When it began, and for how long it lasted, as examples tell it."""
+        return {"at_ms": self.at_ms(one.since_ns), "for_ms": one.length_ns / 1e6}
 
     @cached_property
     def is_open_ended(self) -> bool:

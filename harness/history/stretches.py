@@ -9,6 +9,9 @@ from typing import Protocol, TypeVar
 
 class Lasting(Protocol):
     @property
+    def since_ns(self) -> int: ...
+
+    @property
     def length_ns(self) -> int: ...
 
 
@@ -27,6 +30,10 @@ class Stretch:
 L = TypeVar("L", bound=Lasting)
 
 
+def in_order(found: Iterable[L]) -> list[L]:
+    return sorted(found, key=lambda one: one.since_ns)
+
+
 def longest(found: Iterable[L]) -> L:
     """The first one of those that lasted longest. Raises ValueError if there is none."""
     return max(found, key=lambda one: one.length_ns)
@@ -35,10 +42,3 @@ def longest(found: Iterable[L]) -> L:
 def longest_ms(found: Iterable[Lasting]) -> float | None:
     """How long that lasted; None if there is none."""
     return max((one.length_ns / 1e6 for one in found), default=None)
-
-
-def in_order(found: Iterable[S]) -> list[S]:
-    return sorted(found, key=lambda one: one.since_ns)
-
-
-S = TypeVar("S", bound=Stretch)

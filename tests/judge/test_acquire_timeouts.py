@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from fencepost.history import ClientEnd
-from harness.checkers.acquire_timeouts import SLACK_MS, Figures, _waited, check
+from harness.checkers.acquire_timeouts import SLACK_MS, Figures, check
 from harness.history.heartbeats import Lags
+from harness.history.standing_still import _waited
 from harness.verdict import Answer
 from tests.golden import Golden
 from tests.judge.histories import History, ms
