@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from cluster.base import RESOURCE
 from fencepost.errors import UsageError
 from fencepost.files import kind_of
+from fencepost.history import process_of
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
 from harness.store.wire import CONNECTIONS, FITS, REQUESTS, Wire
@@ -40,7 +41,7 @@ def check_wire(folder: RunFolder, run: Recorded) -> None:
     wire = load_wire(folder)
     _belongs(folder, wire)
     _connections(folder, run, wire)
-    _requests(folder, wire)
+    _requests(folder, run, wire)
     _writes(folder, run, wire)
 
 
@@ -80,7 +81,7 @@ def _connections(folder: RunFolder, run: Recorded, wire: Wire) -> None:
     _none(folder, CONNECTIONS, wrong)
 
 
-def _requests(folder: RunFolder, wire: Wire) -> None:
+def _requests(folder: RunFolder, run: Recorded, wire: Wire) -> None:
     """Each passed the proxy in order, after what came before it on its connection, while that was open."""
     table, numbers = wire.requests, wire.connections["connection"].to_numpy()
     if not len(table):
@@ -112,9 +113,18 @@ def _requests(folder: RunFolder, wire: Wire) -> None:
         "a request has a reply that never came": bool(
             (table["reply"].is_valid().to_numpy() != (answered < _NEVER_NS)).any()
         ),
+        "a request is of a task that its client did not have": any(
+            process_of(task) != client or task not in run.config.user_names for client, task in _senders(table)
+        ),
         "requests overtook each other": not _in_order(number[is_request], sent_on[is_request]),
     }
     _none(folder, REQUESTS, wrong)
+
+
+def _senders(requests: pa.Table) -> set[tuple[str, str]]:
+    """The clients, and which of their tasks are noted."""
+    noted = requests.select(["client", "task"]).filter(requests["task"].is_valid())
+    return set(zip(*(_texts(noted[name]).to_pylist() for name in noted.column_names), strict=True))
 
 
 def _writes(folder: RunFolder, run: Recorded, wire: Wire) -> None:
