@@ -6,8 +6,9 @@ a place is over two leases after the last request of its own call or section cha
 the client is neither inside nor within its lease. It kept an attempt out if all of this was so, from the attempt's call
 to its end:
 
-- the attempt was refused, and on so many nodes that no majority was left `permits` entries were there. Each of these
-  nodes was in sight, its clock was right, and it answered a request of the attempt, not with an error;
+- the attempt was refused, and on so many nodes that no majority was left `permits` entries were there, in keys that the
+  attempt named to the node. Each of these nodes was in sight, its clock was right, and it answered a request of the
+  attempt, not with an error;
 - on every node fewer than `permits` of the entries that were there at any time of it were not over. What waits in a
   queue counts, too.
 
@@ -33,6 +34,8 @@ from harness.verdict import Answer, Finding
 
 LEAST: Final = 3
 LEASES: Final = 2
+_ROUNDED_NS: Final = 50_000_000
+"""A lock that keeps places for two leases counts on a server's clock, in milliseconds or more."""
 _EXAMPLES: Final = 3
 
 
@@ -96,9 +99,12 @@ def _kept_out(run: Recorded, ledger: Ledger, key: str) -> Iterator[_Attempt]:
             over = [one for one in whole if one.over_ns <= from_ns]
             if len(there) - len(over) >= permits:
                 break
-            is_full = len(whole) >= permits and _is_known(run, node, from_ns, to_ns)
+            if len(whole) < permits or not _is_known(run, node, from_ns, to_ns):
+                continue
+            named = {name for one in ledger.sent.between(str(client), node, from_ns, to_ns) for name in one.keys}
+            is_full = sum(one.key in named for one in whole) >= permits
             if is_full and ledger.links.of(client).answered(from_ns, to_ns, node):
-                full, by = full + 1, by + over
+                full, by = full + 1, by + [one for one in over if one.key in named]
         else:
             if full > len(nodes) - quorum(len(nodes)):
                 yield _Attempt(str(client), from_ns, to_ns, by)
@@ -124,6 +130,7 @@ def _places(run: Recorded, ledger: Ledger, key: str) -> Iterator[_Place]:
             continue
         own = put["task"], put["life"], put["section"]
         over_ns = last.get((entry.node, entry.key, own), FOREVER_NS) + round(LEASES * run.lease_ms * 1e6)
+        over_ns += _ROUNDED_NS
         over_ns = max(over_ns, put["complete_ns"]) if put["complete_ns"] >= 0 else FOREVER_NS
         if (place := places.get(own)) is not None:
             over_ns = max(over_ns, *sections[place])

@@ -1,4 +1,4 @@
-"""Places of a semaphore that stay taken when the lease of their client is over. TTL 100 ms: one is over 200 ms after
+"""Places of a semaphore that stay taken when the lease of their client is over. TTL 100 ms: one is over 250 ms after
 its client last changed the key."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.judge.histories import History, ms
 
 DIED = 205
 """When c2 was killed inside. It had changed the key last at 200.5."""
-OVER = 400.5
+OVER = 450.5
 ATTEMPTS = (1_000, 1_100, 1_200)
 
 
@@ -61,6 +61,15 @@ def refused(history: History, *times: float, client: str = "c1") -> History:
         for node in history.config.node_names:
             history.request(client, node, "EVAL it 1 k1", at + 1, at + 2, reply="null", did=False)
     return history
+
+
+def test_a_place_in_a_key_that_the_attempt_did_not_ask_for_keeps_none_out() -> None:
+    """As that of another lock, whose name begins alike."""
+    history = used(dead())
+    for number, at in enumerate(ATTEMPTS, 2):
+        history.op("c1", "acquire", "fail", number, at, at + 5)
+        history.request("c1", "n1", "EVAL it 1 k1:other", at + 1, at + 2, reply="null", did=False)
+    assert found(history) == (0, 0)
 
 
 def judged(history: History) -> Answer:
