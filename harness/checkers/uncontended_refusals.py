@@ -32,6 +32,7 @@ from fencepost.text import milliseconds
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows, reach
+from harness.history.forgotten_sections import forgotten_sections
 from harness.history.groups import Bools, Groups, Ints, codes_in, codes_of, grouped, placed
 from harness.history.recorded import Recorded, named
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
@@ -98,10 +99,11 @@ def _another_user_came_and_went(run: Recorded, spell: _Spell) -> bool:
 
 def _found_keys(run: Recorded, spells: list[_Spell]) -> list[bool]:
     """For each spell whether most of its tries certainly found the lock taken: keys that were on the nodes all the time
-    left no majority free."""
+    left no majority free. Those of sections that were left without a release do not count."""
     if run.owners is None:
         return [False] * len(spells)
     ops, holdings = run.ops, run.owners.holdings
+    holdings = holdings[~holdings["section"].isin(list(forgotten_sections(run))).to_numpy(np.bool_)]
     invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     majority = quorum(len(run.nodes))
     found = []

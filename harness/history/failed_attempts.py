@@ -7,12 +7,14 @@ try had a majority, whether the keys of tries stayed when these were over, and w
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Self
 
 from fencepost.quorum import quorum
 from harness.history.fault_windows import merged
+from harness.history.forgotten_sections import forgotten_sections
 from harness.history.held_keys import HeldKey
 
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ MOST: Final = 0.5
 class VainTries:
     """`rows`: what the nodes held of the key in this time, in each node's order. `done`: when the owner of each row was
     done with it. `watched`: the nodes that were in sight for most of the time. `is_forwarding`: whether anything was
-    set on any node in this time, so that requests arrived."""
+    set on any node in this time, so that requests arrived. `forgotten`: the sections that their clients left without a
+    release."""
 
     nodes: tuple[str, ...]
     since_ns: int
@@ -35,6 +38,7 @@ class VainTries:
     done: list[int]
     watched: frozenset[str]
     is_forwarding: bool
+    forgotten: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, run: Recorded, key: str, since_ns: int, until_ns: int) -> Self | None:
@@ -58,6 +62,7 @@ class VainTries:
                 node for node in watched.windows if watched.ns(node, since_ns, until_ns) > MOST * (until_ns - since_ns)
             ),
             any(since_ns <= row.from_min_ns and row.from_max_ns <= until_ns for row in owners.each),
+            forgotten_sections(run),
         )
 
     def had_a_majority(self, absent: tuple[str, ...] = ()) -> bool:
@@ -86,6 +91,17 @@ class VainTries:
                 blocked_ns += right - left
                 found |= taken
         return tuple(sorted(found)) if blocked_ns > MOST * (self.until_ns - self.since_ns) else ()
+
+    def are_forgotten(self, nodes: Collection[str]) -> bool:
+        """Whether what stayed on these nodes is of sections that were left without a release: the lock may renew it."""
+        stayed = (
+            row
+            for row in self.rows
+            if row.node in nodes
+            and row.to_min_ns - max(row.from_max_ns, self.since_ns) > MOST * (self.until_ns - self.since_ns)
+        )
+        sections = [row.section for row in stayed]
+        return bool(sections) and self.forgotten.issuperset(sections)
 
     def nothing_set(self, absent: tuple[str, ...]) -> tuple[str, ...]:
         """The nodes that were there and in sight, free for most of the time, and had no key of any try of this time, if

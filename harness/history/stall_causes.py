@@ -6,7 +6,8 @@ more. In this order:
 - the nodes, or so many that no majority was left, answered nearly all requests with an error that tells of the request;
 - most tries ended with an error, or a try had its value on a majority of the nodes and was not let in: the lock wants
   the node that is absent, or each node that was absent in turn;
-- keys that stayed there when their owners were done with them left no majority free: they were stuck;
+- keys that stayed there when their owners were done with them left no majority free: they were stuck; those of clients
+  that acquired again without a release are their clients' doing, which a lock that renews keeps until they release;
 - tries got some nodes, and never enough, perhaps because the keys of others stayed there for a while after their tries;
 - on so many nodes that no majority is left, no try set the key although they were in reach: the lock did not ask them.
   Something else was set by way of the proxy meanwhile, so the proxy did not stand still; or a node was absent, which
@@ -41,6 +42,7 @@ Kind = Literal[
     "out of reach",
     "absent in turn",
     "stuck keys",
+    "forgotten keys",
     "nothing set",
     "split votes",
     "no access",
@@ -74,7 +76,7 @@ class Obstacle:
     def is_the_locks(self) -> bool:
         """Whether a correct lock would have got by. With a node less, each round may last until the lock gives up on
         that node, and competing clients may split the votes for long."""
-        return self.kind not in ("unknown", "no access", "wrong clock") and not (
+        return self.kind not in ("unknown", "no access", "wrong clock", "forgotten keys") and not (
             self.kind == "split votes" and self.absent
         )
 
@@ -92,6 +94,8 @@ def in_words(obstacle: Obstacle) -> str:
             return f"the {'clock' if len(obstacle.nodes) == 1 else 'clocks'} of {nodes} had been wrong"
         case "stuck keys":
             return f"orphaned keys were stuck on {nodes}{_while(obstacle.absent)}"
+        case "forgotten keys":
+            return f"keys stayed on {nodes} of sections that their clients had left without a release"
         case "nothing set":
             return f"no attempt set the key on {nodes}, which {was} free and in reach{_while(obstacle.absent)}"
         case "split votes":
@@ -138,7 +142,7 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
     missing = absent.nodes if absent and absent.kind != "absent in turn" else ()
     if seen is not None and not (absent and (broke_off or seen.had_a_majority(missing))):
         if nodes := seen.stuck(missing):
-            return Obstacle("stuck keys", nodes, missing)
+            return Obstacle("forgotten keys" if seen.are_forgotten(nodes) else "stuck keys", nodes, missing)
         if seen.are_split():
             return Obstacle("split votes", seen.left_on(), missing)
         nodes = seen.nothing_set(missing)

@@ -185,7 +185,8 @@ def why(history: History) -> tuple[str, tuple[str, ...]]:
     finding = only(history)
     example = finding.examples[0]
     is_lively = example["obstacle"] == "split votes" and example["absent"]
-    assert finding.blame == ("undecided" if example["obstacle"] == "unknown" or is_lively else "lock")
+    is_not_its_own = example["obstacle"] in ("unknown", "forgotten keys")
+    assert finding.blame == ("undecided" if is_not_its_own or is_lively else "lock")
     assert finding.breaks == (None if finding.blame == "undecided" else "liveness")
     obstacle: Any = example["obstacle"]
     nodes: Any = example["nodes"]

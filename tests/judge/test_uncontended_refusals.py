@@ -85,6 +85,16 @@ def test_keys_that_the_witness_saw_in_the_way_are_the_locks() -> None:
     assert blamed(left_on("n1", "n2", key="other")) == ["undecided"]
 
 
+@pytest.mark.parametrize(("until", "blame"), [(200, "lock"), (None, "undecided")])
+def test_keys_of_a_section_that_was_left_without_a_release_are_its_clients_doing(
+    until: float | None, blame: str
+) -> None:
+    history = refused(History().section("c1", 150, until, asked=145), 300, 360, every=20).watch("n1", "n2", "n3")
+    for node in ("n1", "n2"):
+        history.seen(node, "set", 149, "own", since=146).seen(node, "deleted", 400)
+    assert blamed(history.sets("c1", "own")) == [blame]
+
+
 def test_keys_that_came_or_went_during_a_try_may_not_have_been_in_its_way() -> None:
     assert blamed(left_on("n1", "n2", since=320.1)) == ["undecided"]
     assert blamed(left_on("n1", "n2", until=338.9)) == ["undecided"]
