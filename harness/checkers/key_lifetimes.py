@@ -221,7 +221,9 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
             cause="not prolonged",
         )
     if "held_ms" in example:
-        note, cause = renewals_ended(run, case.sides[0], run.at_ns(keys)) if case.sides else ("", None)
+        # A renewal that came too late was refused, and the lock went on vouching for the lease.
+        by_ns = run.at_ns(max(keys, float(example["held_ms"])))
+        note, cause = renewals_ended(run, case.sides[0], by_ns) if case.sides else ("", None)
         return Told(
             f"At {case.at('held_ms')} the lock told {client} that it still held it, but nothing had prolonged the keys "
             f"in time: by {keys:+,.1f} ms they expire on so many nodes that no majority is left"

@@ -556,3 +556,14 @@ def test_a_lock_that_gives_its_keys_a_shorter_ttl_than_the_lease(ttl: int, cause
     (told,) = explain(history.recorded(), Verdict("violation", "lock", (finding,), (), {}), 1)
     assert told.explanations[0].cause == cause
     golden(told.explanations[0].sentence)
+
+
+def test_a_lock_that_vouched_for_a_lease_whose_renewal_was_refused_when_the_keys_had_expired() -> None:
+    history = History(renewal_ms=30).watch(*NODES).section("c1", 10, 90, asked=5, deadline=105).sets("c1", "v1")
+    history.op("c1", "held", "ok", 1, 85, 86)
+    for node in NODES:
+        history.request("c1", node, "SET k1 v1 NX PX 60", 6, 7)
+        history.seen(node, "set", 8, "v1", since=6, ttl=60, read=9).seen(node, "expired", 69)
+        history.request("c1", node, "EVAL renew 1 k1 v1 60", 75, 76, reply="0", did=False)
+    (told,) = explain(history.recorded(), Verdict("violation", "lock", (only(history),), (), {}), 1)
+    assert told.explanations[0].cause == "refused renewal"
