@@ -40,7 +40,6 @@ from workloads.recorder import Recorder
 from workloads.redis_resource import RedisResource
 from workloads.registry import open_lock
 from workloads.secrecy import hidden
-from workloads.senders import SenderLog
 from workloads.workload import Client, Workload
 
 _NICENESS: Final = 10
@@ -105,6 +104,8 @@ def work(spec: ClientSpec) -> None:
     )
     with ExitStack() as stack:
         if spec.senders is not None:
+            from workloads.senders import SenderLog
+
             stack.enter_context(SenderLog(Path(spec.senders)))
         lock = _open(spec, settings, is_first=spec.life == 1)
         closing = stack.enter_context(ExitStack())

@@ -24,11 +24,11 @@ from workloads.base import (
     RunsStatements,
     ShowsError,
 )
+from workloads.calling import calling
 from workloads.control import Control, State
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
 from workloads.resource import StaleAccessError
-from workloads.senders import calling
 
 T = TypeVar("T")
 _MOST_CHARACTERS: Final = 300

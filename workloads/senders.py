@@ -2,55 +2,32 @@
 
 The proxy sees bytes, not which of several tasks sent them. So before bytes of another task leave a socket, its process
 notes how many had left it until then. The proxy knows the connection by its port, and counts the same bytes
-(`harness.store.wire_senders`). What is sent in a call of the lock, also by a coroutine that the call began in an event
-loop, is of the task that called. What the lock's own threads send, or a coroutine that outlives the call which began
-it, is of no task: it may be for any of them.
+(`harness.store.wire_senders`). What is sent in a call of the lock is of the task that called, also if a coroutine, a
+thread or a job of a pool sends it that the call began. What they send when the call is over, and what the lock's other
+threads send, is of no task: it may be for any of them.
 """
 
 from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import monotonic_ns
 from typing import Any, Final, Self
 from weakref import WeakKeyDictionary
 
 from fencepost.history import Sender
+from workloads.calling import calling_task
 from workloads.recorder import Recorder
 
 _SENDALL: Final = socket.socket.sendall
 _TCP: Final = (socket.AF_INET, socket.AF_INET6)
-
-
-@dataclass(slots=True)
-class _Call:
-    """`task`: that called the lock; None when the call has ended."""
-
-    task: str | None
-
-
-_CALL: Final[ContextVar[_Call | None]] = ContextVar("call", default=None)
-
-
-def _task() -> str | None:
-    call = _CALL.get()
-    return None if call is None else call.task
-
-
-@contextmanager
-def calling(task: str) -> Iterator[None]:
-    """While this is entered, the task calls the lock."""
-    call = _Call(task)
-    _CALL.set(call)
-    try:
-        yield
-    finally:
-        call.task = None
 
 
 @dataclass(slots=True)
@@ -65,6 +42,18 @@ class _Sent:
     is_clear: bool = True
 
 
+def _start_in_call(self: threading.Thread, *, start: Any = threading.Thread.start) -> None:
+    self.run = partial(copy_context().run, self.run)  # type: ignore[method-assign]
+    start(self)
+
+
+def _submit_in_call(
+    self: ThreadPoolExecutor, job: Any, /, *of: Any, submit: Any = ThreadPoolExecutor.submit, **named: Any
+) -> Future[Any]:
+    job_in_call: Future[Any] = submit(self, copy_context().run, job, *of, **named)
+    return job_in_call
+
+
 class SenderLog:
     """Notes who sends what leaves this process over TCP, while it is entered. A thread that sends gets
     BrokenEnvironmentError when the disk is full."""
@@ -72,17 +61,22 @@ class SenderLog:
     def __init__(self, path: Path) -> None:
         self._record = Recorder(path)
         self._sent: WeakKeyDictionary[socket.socket, _Sent] = WeakKeyDictionary()
-        self._noted = {name: self._noting(getattr(socket.socket, name)) for name in ("send", "sendall", "sendmsg")}
+        self._replaced = ExitStack()
 
     def __enter__(self) -> Self:
-        for name, send in self._noted.items():
-            setattr(socket.socket, name, send)
+        for name in ("send", "sendall", "sendmsg"):
+            self._replace(socket.socket, name, self._noting(getattr(socket.socket, name)))
+        self._replace(threading.Thread, "start", _start_in_call)
+        self._replace(ThreadPoolExecutor, "submit", _submit_in_call)
         return self
 
     def __exit__(self, *error: object) -> None:
-        for name in self._noted:
-            delattr(socket.socket, name)  # there is one of the same name in its base class
+        self._replaced.close()
         self._record.close()
+
+    def _replace(self, of: type, name: str, method: Any) -> None:
+        self._replaced.callback(setattr, of, name, getattr(of, name))
+        setattr(of, name, method)
 
     def _noting(self, send: Callable[..., int | None]) -> Callable[..., int | None]:
         """The method, with a note before bytes of another task leave. `send` and `sendmsg` return how many left, and
@@ -94,7 +88,7 @@ class SenderLog:
             is_alone = sent.turn.acquire(blocking=False)
             try:
                 sent.is_clear &= is_alone  # of two threads at once it is not known whose bytes leave first
-                self._note(sent, _task() if sent.is_clear else None)
+                self._note(sent, calling_task() if sent.is_clear else None)
                 number = send(through, what, *more)
                 sent.number += memoryview(what).nbytes if number is None else number
             except BaseException:

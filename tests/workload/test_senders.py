@@ -6,7 +6,9 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ import msgspec
 import pytest
 
 from fencepost.history import Sender
-from workloads.senders import SenderLog, calling
+from workloads.calling import calling
+from workloads.senders import SenderLog
 
 
 @pytest.fixture
@@ -49,7 +52,7 @@ def test_a_note_stands_before_the_bytes_of_another_task(
     own, _ = pair
     with SenderLog(tmp_path / "log"):
         for task, send in (("c1@1", own.send), ("c1@1", own.sendall), ("c1@2", own.sendall), ("c1@1", own.send)):
-            of_task(task, lambda send=send: send(b"12345"))
+            of_task(task, partial(send, b"12345"))
         of_task("c1@2", lambda: own.sendmsg([b"123", b"45"]))
     assert notes(tmp_path / "log") == [(0, "c1@1"), (10, "c1@2"), (15, "c1@1"), (20, "c1@2")]
     port = own.getsockname()[1]
@@ -144,8 +147,30 @@ def test_a_coroutine_sends_for_the_call_that_began_it_while_that_is_under_way(
     assert notes(tmp_path / "log") == [(0, "c1@1"), (5, "c1@2"), (10, None)]
 
 
+def test_a_thread_and_a_job_of_a_pool_send_for_the_call_that_began_them(
+    tmp_path: Path, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    own, _ = pair
+    with SenderLog(tmp_path / "log"), ThreadPoolExecutor(1) as pool:
+
+        def in_thread() -> None:
+            thread = threading.Thread(target=own.sendall, args=(b"12345",))
+            thread.start()
+            thread.join()
+
+        of_task("c1@1", lambda: pool.submit(own.sendall, b"12345").result())
+        of_task("c1@2", lambda: pool.submit(own.sendall, b"12345").result())
+        of_task("c1@1", in_thread)
+        of_task(None, lambda: pool.submit(own.sendall, b"12345").result())
+    assert notes(tmp_path / "log") == [(0, "c1@1"), (5, "c1@2"), (10, "c1@1"), (15, None)]
+
+
 def test_sockets_are_as_before_when_it_is_left(tmp_path: Path) -> None:
-    before = [getattr(socket.socket, name) for name in ("send", "sendall", "sendmsg")]
+    def methods() -> list[Any]:
+        of_sockets = [getattr(socket.socket, name) for name in ("send", "sendall", "sendmsg")]
+        return [*of_sockets, threading.Thread.start, ThreadPoolExecutor.submit]
+
+    before = methods()
     with SenderLog(tmp_path / "log"):
-        assert [getattr(socket.socket, name) for name in ("send", "sendall", "sendmsg")] != before
-    assert [getattr(socket.socket, name) for name in ("send", "sendall", "sendmsg")] == before
+        assert not set(methods()) & set(before)
+    assert methods() == before
