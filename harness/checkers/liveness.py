@@ -16,11 +16,13 @@ import numpy.typing as npt
 from fencepost.text import count, milliseconds, number, plural
 from harness.checkers.starvation import CROWD
 from harness.explain.causes import KEEP_CLIENTS_OUT
+from harness.explain.kept_permits import kept_in_words, kept_permits
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.figures import CheckerFigures, Row, Tile
 from harness.history.fault_windows import between, last_ends, majority_windows
 from harness.history.left_mutexes import left_mutex
+from harness.history.permits_out import permits_out
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Blame, Finding
 
@@ -221,7 +223,9 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
 
 
 def _examples(run: Recorded, free_ns: int) -> tuple[dict[str, object], ...]:
-    """What a call had left, if that is why."""
+    """What calls had left, if that is why."""
+    if run.timeline.stop_ns is not None and (out := permits_out(run, free_ns, run.timeline.stop_ns)):
+        return (kept_permits(run, out),)
     if (left := left_mutex(run, free_ns)) is None:
         return ()
     change = left.taken
@@ -246,6 +250,8 @@ def _any_client_tried(run: Recorded, since_ns: int) -> bool:
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    if "kept" in case.example:
+        return Told(f"Since then {kept_in_words(case.example)}", cause="never given back")
     client, key, node, sent = case.texts("client", "key", "node", "sent")
     return Told(
         f"{client} had set {key} on {node}, which calls of the lock had set and deleted again "

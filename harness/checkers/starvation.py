@@ -30,11 +30,13 @@ from msgspec.structs import replace
 from fencepost.text import listed, milliseconds, plural, printable
 from harness.explain.causes import KEEP_CLIENTS_OUT, Cause
 from harness.explain.given_to_ended import given_to_ended
+from harness.explain.kept_permits import kept_in_words, kept_permits
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.refused_by_own import refused_by_own
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged, reach
 from harness.history.groups import Ints, rows_of
+from harness.history.permits_out import permits_out
 from harness.history.recorded import Recorded
 from harness.history.stall_causes import Obstacle, find_obstacle, in_words
 from harness.history.stretches import Stretch, longest, longest_ms
@@ -253,7 +255,9 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     why, cause = in_words(obstacle), _CAUSES.get(obstacle.kind, "unknown")
     if obstacle.kind == "split votes" and obstacle.nodes:
         cause = "stuck keys"
-    if obstacle.kind == "stuck keys":
+    if run.permits > 1 and (out := permits_out(run, since_ns, until_ns, str(example["key"]))):
+        why, cause = kept_in_words(kept_permits(run, out)).removesuffix("."), "never given back"
+    elif obstacle.kind == "stuck keys":
         if given := given_to_ended(run, str(example["key"]), example["nodes"], since_ns, until_ns):
             why, cause = given, "given to ended call"
     elif obstacle.kind == "split votes" and (own := refused_by_own(run, clients, since_ns, until_ns)):

@@ -33,7 +33,7 @@ _TAKES: Final = (
 _FILLS: Final = "SET"
 _TAKEN_TIMES: Final = 2
 """How often clients take each token, at the least, on average."""
-_NEARLY_ALL: Final = 0.9
+NEARLY_ALL: Final = 0.9
 """The witness may miss some."""
 
 
@@ -127,7 +127,7 @@ def _counts_grants(ledger: Ledger, in_calls: pd.DataFrame, take: str) -> bool:
         for outcome in ("ok", "fail")
         if len(every := acquires[calls.outcome[acquires] == outcome])
     }
-    return bool(share.get("ok", 0) >= _NEARLY_ALL and 1 - share.get("fail", 0) >= _NEARLY_ALL)
+    return bool(share.get("ok", 0) >= NEARLY_ALL and 1 - share.get("fail", 0) >= NEARLY_ALL)
 
 
 def _left(rows: pd.DataFrame, take: str, give: str) -> list[int]:

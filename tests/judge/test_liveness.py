@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.checkers import starvation
 from harness.checkers.explained import explain
 from harness.checkers.liveness import check
 from harness.verdict import Verdict
@@ -155,6 +156,70 @@ def test_a_mutex_that_a_call_left_is_why_no_client_gets_in(history: History, cau
     (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
     assert [one.cause for one in told.explanations] == [cause] * (cause is not None)
     assert all("c1 had set m on n1" in one.sentence for one in told.explanations)
+
+
+def permits(*, value: str = "2", frees: bool = False, stays: bool = False, more: str = "") -> History:
+    """A semaphore of two permits: c1 uses one and gives it back. Then c1 takes one and has its release cancelled, c2 is
+    killed inside, and c3 asks in vain. `value`: of the count at last. `frees`: c3's release lowers it, which c3 had not
+    raised. `stays`: c2 lives on, and is inside. `more`: another command."""
+    history = History(workload="semaphore", permits=2, ttl_ms=100, nodes=1, clients=4).watch("n1")
+    history.timeline.stop_ns = ms(1_250)
+
+    def does(client: str, words: str, at: float, event: Any, value: str | None) -> None:
+        history.request(client, "n1", words, at, at + 1)
+        history.seen("n1", event, at + 1, value, since=at - 1, key="k1:count", ttl=9_000)
+
+    history.op("c1", "acquire", "ok", 1, 8, 12, validity_ms=90.0)
+    does("c1", "INCR k1:count", 9, "set", None)
+    history.op("c1", "release", "ok", 1, 20, 25)
+    does("c1", "DECR k1:count", 21, "changed", "0")
+    history.op("c1", "acquire", "ok", 2, 98, 104, validity_ms=90.0)
+    does("c1", "INCR k1:count", 100, "changed", "1")
+    history.op("c1", "release", "info", 2, 120, 125, cancelled=True, error="CancelledCallError")
+    if frees:
+        history.op("c3", "release", "ok", 1, 126, 129)
+        does("c3", "DECR k1:count", 127, "changed", "0")
+    history.op("c2", "acquire", "ok", 1, 148, 154, validity_ms=90.0)
+    does("c2", "INCR k1:count", 150, "changed", value)
+    if more:
+        does("c2", more, 156, "changed", value)
+    if stays:
+        history.op("c2", "release", "info", 1, 1_200, 1_201)
+    else:
+        history.end("c2", "killed", 170)
+    for at in (1_050, 1_150):
+        history.op("c3", "acquire", "fail", 2, at, at + 50)
+    return history.seen("n1", "blind", 1_300)
+
+
+@pytest.mark.parametrize(
+    ("history", "cause"),
+    [
+        (permits(), "never given back"),
+        (permits(value="3"), None),
+        (permits(frees=True), None),
+        (permits(more="APPEND k1:count 0"), None),
+        (permits(stays=True), None),
+    ],
+    ids=["kept", "the count is another", "another client gave one back", "another command changed it", "still inside"],
+)
+def test_permits_that_calls_kept_are_why_no_client_gets_in(history: History, cause: str | None, golden: Golden) -> None:
+    run = history.recorded()
+    (finding,) = (one for one in check(run).findings if one.kind == "no-recovery")
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert [one.cause for one in told.explanations] == [cause] * (cause is not None)
+    for one in told.explanations:
+        golden(one.sentence)
+
+
+def test_permits_that_calls_kept_are_why_no_client_gets_in_while_others_are_out(golden: Golden) -> None:
+    """The same of a time before everything was healed."""
+    run = permits().op("c3", "acquire", "fail", 3, 1_201, 4_000).recorded()
+    (finding,) = starvation.check(run).findings
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    (one,) = told.explanations
+    assert (finding.kind, one.cause) == ("unavailable-while-free", "never given back")
+    golden(one.sentence)
 
 
 def test_the_longest_time_with_a_majority_in_reach_is_what_it_had(golden: Golden) -> None:
