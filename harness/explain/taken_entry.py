@@ -5,7 +5,8 @@ A client keeps its entry while it is inside only in a key from which releases ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from fencepost.history import process_of
@@ -13,12 +14,15 @@ from fencepost.text import printable
 from harness.explain.causes import Cause
 from harness.explain.examples import Side
 from harness.explain.requests import client_of, how_sent, may_be_of
-from harness.explain.wire_requests import WireRequests
+from harness.explain.wire_requests import WireRequest, WireRequests
+from harness.explain.words import at
+from harness.history.entries import ADD, SET_IN_PLACE, Entry
 from harness.history.groups import rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.members import takes_the_key
 from harness.history.recorded import Recorded
 
+_LOOKS: Final = ("LINDEX",)
 _TAKEN: Final = ("named", "unnamed", "with the key")
 
 
@@ -37,36 +41,89 @@ def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side]
     if ledger is None or wire is None:
         return None
     granted = {side: _granted_ns(wire, side) for side in inside}
-    found = [
-        (change, side)
-        for change, side in _taken(ledger, inside, entered)
-        if granted[side] <= change["to_node_ns"] and _is_anothers(change, side, entered)
-    ]
+    taken = [one for one in _taken(ledger, inside, entered) if _is_anothers(one.change, one.side, entered)]
+    if (told := _on_its_turn(run, wire, taken, granted)) is not None:
+        return told
+    found = [one for one in taken if granted[one.side] <= one.change["to_node_ns"]]
     if not found:
         return None
-    change, side = max(found, key=lambda one: int(one[0]["to_node_ns"]))
-    gave_up = ", which gave up," if (change["f"], change["outcome"]) == ("acquire", "fail") else ""
+    _, change, side = max(found, key=lambda one: int(one.change["to_node_ns"]))
     key, how = printable(str(change["key"])), f"{how_sent(run, change)} ({printable(str(change['did']))})"
-    who = f"{side.client} was inside when {client_of(change)}{gave_up}"
+    who = f"{side.client} was inside when {_who(change)}"
     if takes_the_key(change):
         return Taken(f"{who} deleted {key}, which held the entry of {side.client}: {how}.", "deleted")
+    if change["did"] == SET_IN_PLACE:
+        return Taken(f"{who} set another entry over that of {side.client} in {key}: {how}.", "overwritten")
     return Taken(f"{who} took the entry of {side.client} out of {key}: {how}.", "entry taken")
 
 
-def _taken(ledger: Ledger, inside: Sequence[Side], entered: Side) -> Iterator[tuple[Change, Side]]:
-    """What took out an entry of a client that was inside, and whose it was."""
+def _who(change: Change) -> str:
+    gave_up = ", which gave up," if (change["f"], change["outcome"]) == ("acquire", "fail") else ""
+    return f"{client_of(change)}{gave_up}"
+
+
+def _on_its_turn(
+    run: Recorded, wire: WireRequests, taken: Sequence[_TakenOut], granted: Mapping[Side, int]
+) -> Taken | None:
+    """The last entry that was taken out when its client had seen it in its turn, but was not yet let in, and that put
+    in no more; None if there is none."""
+    for entry, change, side in sorted(taken, key=lambda one: -int(one.change["to_node_ns"])):
+        if change["to_node_ns"] >= granted[side] or change["what"] != "changed":
+            continue
+        look = _look(wire, side, entry, int(change["to_node_ns"]))
+        if look is None or look.from_node_ns is None or _has_another(run, side, change):
+            continue
+        key, node = printable(str(change["key"])), printable(str(change["node"]))
+        return Taken(
+            f"{node} had answered {side.client}'s {printable(look.command)} at {at(run, look.from_node_ns)} with the "
+            f"entry of {side.client}; then {_who(change)} took that out of {key}: {how_sent(run, change)} "
+            f"({printable(str(change['did']))}). {side.client} was let in all the same, at {at(run, side.start_ns)}, "
+            "without it.",
+            "entry taken",
+        )
+    return None
+
+
+def _look(wire: WireRequests, side: Side, entry: Entry, by_ns: int) -> WireRequest | None:
+    """The last request of the side's acquire that was answered with this entry by then."""
+    asked = wire.of_client(process_of(side.client), side.asked_from_ns, side.start_ns)
+    seen = (one for one in asked if one.node == entry.node and entry.key in one.keys and one.command in _LOOKS)
+    seen = (one for one in seen if one.reply == json.dumps(entry.member) and (one.from_node_ns or by_ns) < by_ns)
+    return max(seen, key=lambda one: one.sent_ns, default=None)
+
+
+def _has_another(run: Recorded, side: Side, change: Change) -> bool:
+    """Whether the side's acquire added an entry to the key later."""
+    assert run.ledger is not None
+    rows = run.ledger.rows
+    later = (rows["node"] == change["node"]) & (rows["key"] == change["key"]) & (rows.index > change["row"])
+    later &= (rows["task"] == side.client) & (rows["section"] == side.section) & (rows["f"] == "acquire")
+    return bool((later & rows["did"].isin(ADD)).any())
+
+
+class _TakenOut(NamedTuple):
+    """What took out the entry of a client, or deleted the key with it."""
+
+    entry: Entry
+    change: Change
+    side: Side
+
+
+def _taken(ledger: Ledger, inside: Sequence[Side], entered: Side) -> Iterator[_TakenOut]:
+    """What took out an entry of a client that was inside then, or later, and whose it was."""
     rows = ledger.rows
     is_its = entered.made(rows)
     is_its |= (rows["client"] == process_of(entered.client)) & (rows["from_client_ns"] >= entered.asked_from_ns)
     some = rows[(is_its & (rows["from_client_ns"] <= entered.start_ns)).to_numpy(bool)]
     places = set(rows_of(some, "node", "key"))
     gone = [one for one in ledger.entries if one.how in _TAKEN and (one.node, one.key) in places]
-    told = [(ledger.change(one.added), ledger.change(one.ended)) for one in gone]
-    left = {(end["node"], end["key"]) for put, end in told if end["f"] == "release" and _of(put) == _of(end)}
-    for put, change in told:
+    told = [(one, ledger.change(one.added), ledger.change(one.ended)) for one in gone]
+    left = {(end["node"], end["key"]) for _, put, end in told if end["f"] == "release" and _of(put) == _of(end)}
+    for entry, put, change in told:
         is_taken = change["what"] == "changed" or takes_the_key(change)
         if is_taken and (change["node"], change["key"]) in left:
-            yield from ((change, side) for side in inside if _of(put) == (side.client, side.life, side.section))
+            of = (side for side in inside if _of(put) == (side.client, side.life, side.section))
+            yield from (_TakenOut(entry, change, side) for side in of)
 
 
 def _of(change: Change) -> tuple[Any, ...]:

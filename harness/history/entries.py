@@ -35,6 +35,7 @@ POP: Final = {
 }
 """At which end of a key these put in, or take out."""
 _MOVE: Final = ("LMOVE", "BLMOVE", "RPOPLPUSH", "BRPOPLPUSH")
+SET_IN_PLACE: Final = "LSET"
 ADD: Final = (*ADD_FIELDS, *_PUSH, *_MOVE, "SADD", "ZADD", "ZINCRBY")
 REMOVE: Final = ("HDEL", "SREM", "ZREM", "LREM")
 RENEW: Final = ("PEXPIRE", "EXPIRE", "PEXPIREAT", "EXPIREAT")
@@ -99,6 +100,8 @@ class _Contents:
         self.is_whole |= what == "set"
         if did is not None and words:
             with suppress(ValueError, LookupError):  # of words that are not this command's, and what is not known
+                if did == SET_IN_PLACE:
+                    return self._set_in_place(row, at_ns, int(words[1]), words[2])
                 if did in ADD and not (did in _MOVE and self.key == words[0]):
                     return self._add(row, at_ns, did, words)
                 return self._take(self._leaving(did, words), row, at_ns, "named" if did in REMOVE else "unnamed")
@@ -128,6 +131,18 @@ class _Contents:
         self.there += [Entry(self.node, self.key, member, row) for member in scores]
         self.scores |= scores
         return again
+
+    def _set_in_place(self, row: int, at_ns: int, place: int, member: str) -> list[Entry]:
+        """Put one in place of another. Without knowing which that was, none but this one is known."""
+        entry = Entry(self.node, self.key, member, row)
+        if not self.is_whole:
+            gone = self.forget(at_ns)
+            self.there.append(entry)
+            return gone
+        place = range(len(self.there))[place]
+        gone = self._take([place], row, at_ns, "unnamed")
+        self.there.insert(place, entry)
+        return gone
 
     def _leaving(self, did: str, words: Sequence[str]) -> Collection[int]:
         """The places of what the command takes out. Raises ValueError if that is not known."""

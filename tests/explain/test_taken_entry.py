@@ -68,6 +68,54 @@ def test_no_entry_of_a_client_that_was_inside_is_known_to_be_taken_out(how: Any)
     assert queue(**how).cause == ("different keys" if "enters" in how else "unknown")
 
 
+def seen_first(
+    *,
+    seen: str = "entry-of-c1",
+    pop: str = "LPOP queue",
+    popped: float = 25,
+    again: bool = False,
+    left: str = "c2-runs",
+) -> Told:
+    """c1 is told that it is the head of a queue; c3, which had seen it there for too long, pops the head; c1 puts its
+    name in place of the head, and so does c2, which had looked before that. `left`: which entry c2's release takes
+    out. `again`: c1 puts in another entry."""
+    story = _Kept(clients=4, nodes=1, ttl_ms=200)
+    story.watched("n1")
+    story.does("c1", "RPUSH queue entry-of-c1", 2, "set", "RPUSH queue entry-of-c1")
+    for client, at in (("c2", 4), ("c3", 6)):
+        story.does(client, f"RPUSH queue entry-of-{client}", at, "changed", f"RPUSH queue entry-of-{client}", "2")
+    story.request("c3", "n1", "LINDEX queue 0", 10, 10.4, reply='"entry-of-c1"', did=False)
+    story.request("c1", "n1", "LINDEX queue 0", 20, 20.4, reply=f'"{seen}"', did=False)
+    story.does("c3", "LPOP queue", popped, "changed", pop, '"entry-of-c1"')
+    story.request("c2", "n1", "LINDEX queue 0", 27, 27.4, reply='"entry-of-c2"', did=False)
+    if again:
+        story.does("c1", "RPUSH queue more-of-c1", 28, "changed", "RPUSH queue more-of-c1", "3")
+    story.does("c1", "LSET queue 0 c1-runs", 30, "changed", "LSET queue 0 c1-runs", '"OK"')
+    story.does("c2", "LSET queue 0 c2-runs", 32, "changed", "LSET queue 0 c2-runs", '"OK"')
+    story.does("c2", f"LREM queue 0 {left}", 50.2, "changed", f"LREM queue 0 {left}")
+    story.op("c3", "acquire", "fail", 1, 5, 90)
+    return (
+        story.section("c1", 31, 60, asked=1, deadline=190).section("c2", 33, 50, asked=3, deadline=190).told("overlap")
+    )
+
+
+def test_a_waiter_pops_the_head_that_has_just_been_told_that_it_is_its_turn(golden: Golden) -> None:
+    told = seen_first()
+    assert told.cause == "entry taken"
+    assert "c3" in told.sentence
+    golden(told.sentence)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"seen": "entry-of-c9"}, {"pop": "RPOP queue"}, {"popped": 19}, {"again": True}, {"left": "c9-runs"}],
+    ids=["it saw another's", "another one was taken", "before it looked", "it has another one", "none is kept"],
+)
+def test_no_entry_of_a_client_is_known_to_be_taken_after_it_was_told_its_turn(how: Any) -> None:
+    told = seen_first(**how)
+    assert told.cause in ("overwritten", "looked first", "unknown")
+
+
 def slots(
     did: str = "ZREM slots slot-of-c1",
     *,

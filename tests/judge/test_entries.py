@@ -52,6 +52,9 @@ SCORES = ("ZADD k1 1 a", "ZADD k1 NX 3 b 2 c")
         ((*LIST, "RPOPLPUSH k1 k2"), ["z", "a", "b"]),
         ((*LIST, "RPOPLPUSH k2 k1", "RPOP k1"), ["", "z", "a", "b"]),
         ((*LIST, "LMOVE k2 k1 LEFT RIGHT", "LPOP k1"), ["a", "b", "c", ""]),
+        ((*LIST, "LSET k1 0 y"), ["y", "a", "b", "c"]),
+        ((*LIST, "LSET k1 -1 y", "LPOP k1"), ["a", "b", "y"]),
+        ((*LIST, "LSET k1 1 y", "LPOP k1 2"), ["b", "c"]),
         (("RPUSH k1 a b a a", "LREM k1 1 a"), ["b", "a", "a"]),
         (("RPUSH k1 a b a a", "LREM k1 -2 a"), ["a", "b"]),
         (("RPUSH k1 a b a a", "LREM k1 0 a"), ["b"]),
@@ -75,7 +78,7 @@ def test_what_is_there(commands: tuple[str, ...], left: list[str]) -> None:
     assert there(*commands) == left
 
 
-@pytest.mark.parametrize("command", ["SPOP k1", "LSET k1 0 y", "LPOP", "LREM k1 x", "LTRIM k1 0"])
+@pytest.mark.parametrize("command", ["SPOP k1", "LSET k1 9 y", "LPOP", "LREM k1 x", "LTRIM k1 0"])
 def test_what_is_not_known_any_more(command: str) -> None:
     """The command chooses by itself, or its arguments are not on record, or are none of its own."""
     assert there(*LIST, command) == []
@@ -83,6 +86,11 @@ def test_what_is_not_known_any_more(command: str) -> None:
     assert there(*LIST, command, "RPUSH k1 d", "LREM k1 0 d") == []
     assert there(*LIST, command, "RPUSH k1 d", "RPUSH k1 e", "LPOP k1") == []
     assert there(*LIST, command, "RPUSH k1 d", "expired", "RPUSH k1 e f", "LPOP k1") == ["f"]
+
+
+def test_what_a_command_sets_in_a_list_is_known_whatever_was_there() -> None:
+    assert there(*LIST, "out of sight", "LSET k1 0 y") == ["y"]
+    assert there(*LIST, "out of sight", "RPUSH k1 d", "LSET k1 0 y", "LPOP k1") == []
 
 
 def test_what_a_node_held_is_not_known_after_it_was_out_of_sight() -> None:
@@ -119,4 +127,5 @@ def test_an_entry_ends_by_the_change_that_took_it_out() -> None:
         ("a", 1, 2, "with the key"),
         ("b", 1, 2, "with the key"),
     ]
+    assert told("RPUSH k1 a b", "LSET k1 0 c") == [("a", 0, 1, "unnamed"), ("c", 1, -1, None), ("b", 0, -1, None)]
     assert told("RPUSH k1 a", "expired") == [("a", 0, 1, "with the key")]
