@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fencepost.text import listed, printable
 from harness.explain.requests import client_of, how_sent
-from harness.history.permits_out import PermitsOut
+from harness.history.permits_out import Out, PermitsOut
 from harness.history.recorded import Recorded
 
 _SHOWN: Final = 3
@@ -22,23 +22,29 @@ def kept_permits(run: Recorded, out: PermitsOut) -> dict[str, object]:
         "key": out.key,
         "at_ms": run.at_ms(out.permits[0].taken["at_ns"]),
         "permits": run.permits,
-        "out": len(out.permits),
-        "kept": tuple(
-            {"client": client_of(one.taken), "sent": how_sent(run, one.taken), "how": one.how}
-            for one in out.permits[:_SHOWN]
-        ),
+        **kept_by(run, out.permits),
     }
+
+
+def kept_by(run: Recorded, permits: Sequence[Out]) -> dict[str, object]:
+    """How many, and who has the first."""
+    each = ({"client": client_of(one.taken), "sent": how_sent(run, one.taken), "how": one.how} for one in permits)
+    return {"out": len(permits), "kept": tuple(each)[:_SHOWN]}
 
 
 def kept_in_words(example: Mapping[str, Any]) -> str:
     """`k1:count on n1 counted 2 permits as taken, of 2, all by calls that were over, and no request gave any of them
     back. c2's: in its acquire it sent EVAL to n1 at +200.0 ms; the node answered 1; c2 was killed.`"""
     nodes, key = ([printable(str(node)) for node in example["nodes"]], printable(str(example["key"])))
+    return (
+        f"{key} on {listed(nodes)} counted {int(example['out'])} permits as taken, of {int(example['permits'])}: all "
+        f"were taken by calls that were over, and no request gave any of them back. {each_in_words(example)}"
+    )
+
+
+def each_in_words(example: Mapping[str, Any]) -> str:
+    """Which client had taken each of the first, by which request, and how its call ended."""
     kept: Sequence[Mapping[str, Any]] = example["kept"]
     each = [f"{printable(str(one['client']))}'s: {printable(str(one['sent']))}; {one['how']}." for one in kept]
     more = int(example["out"]) - len(kept)
-    return (
-        f"{key} on {listed(nodes)} counted {int(example['out'])} permits as taken, of {int(example['permits'])}: all "
-        f"were taken by calls that were over, and no request gave any of them back. {' '.join(each)}"
-        + (f" So it is with {more} more." if more > 0 else "")
-    )
+    return " ".join([*each, f"So it is with {more} more."] if more > 0 else each)

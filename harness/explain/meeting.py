@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from harness.explain.by_count import by_count
 from harness.explain.causes import Cause, of_loss
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Case, Side
@@ -76,6 +77,8 @@ def _cause(run: Recorded, evidence: Evidence, found: Sequence[NodePart], earlier
         cause = (of_renewals.pop() or cause) if len(of_renewals) == 1 else cause
     if cause == "unknown" and taken is not None:
         return taken.cause
+    if cause == "unknown" and by_count(run, earlier, later):
+        return "count alone"
     if cause == "unknown" and evidence.wire is not None and late_release(run, evidence.wire, earlier, later):
         return "late release"
     return cause

@@ -23,6 +23,7 @@ from harness.explain.node_replies import NodeReply, replies
 from harness.explain.requests import changes_where, may_be_of
 from harness.explain.witnessed import NodeEvent
 from harness.history.fault_windows import FOREVER_NS, Window, windows
+from harness.history.groups import places_of
 from harness.history.held_keys import CLOCK_SLACK_NS
 from harness.history.ledger import Change
 from harness.history.recorded import Recorded
@@ -115,9 +116,10 @@ def _part(
     tried = [(order, _loss(run, evidence, faults, order[0][1], order[1][1])) for order in orders]
     order, loss = next((one for one in tried if one[1].how != "unknown"), tried[0])
     loss = _more_exactly(run, evidence, loss, order)
+    is_readers = _is_readers(run, order[0][0])
     if loss.how in ("deleted", "unknown"):
-        loss = replace(loss, is_shared=_is_shared(run, loss))
-    if not loss.is_shared and (by := _who_drew_the_same(run, evidence, loss, order)) is not None:
+        loss = replace(loss, is_shared=_is_shared(run, loss, is_readers=is_readers))
+    if not (loss.is_shared or is_readers) and (by := _who_drew_the_same(run, evidence, loss, order)) is not None:
         loss = replace(loss, is_shared=True, mistaken=by)
     return NodePart(node, to_earlier, to_later, order[0][0], order[1][0], loss, down, others)
 
@@ -264,12 +266,26 @@ def _deleted_after(evidence: Evidence, granted: NodeEvent, change: Change, follo
     return Loss("deleted", granted, following.by_ns, by=seen, change=change, covered=tuple(covered))
 
 
-def _is_shared(run: Recorded, loss: Loss) -> bool:
+def _is_readers(run: Recorded, owner: Side) -> bool:
+    """Whether the owner was a reader. Readers may all have the same value: they share the lock."""
+    sections = run.sections
+    if "shared" not in sections:
+        return False
+    return bool(sections["shared"].iloc[places_of(sections)[owner.client, owner.life, owner.section]])
+
+
+def _is_shared(run: Recorded, loss: Loss, *, is_readers: bool) -> bool:
     """Whether others certainly used the value of the key that was lost, for the same key."""
     value, by = loss.granted.value, loss.by
     if value is None:
         return False
-    if by is not None and by.client is not None and by.whose[:2] != loss.granted.whose[:2] and by.value == value:
+    if (
+        not is_readers
+        and by is not None
+        and by.client is not None
+        and by.whose[:2] != loss.granted.whose[:2]
+        and by.value == value
+    ):
         return True
     shared = {} if run.owners is None else run.owners.shared
     keys = {

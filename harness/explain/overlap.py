@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from fencepost.quorum import quorum
 from fencepost.text import listed, plural, printable
+from harness.explain.by_count import by_count
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.given_ttl import over_at_once
@@ -54,6 +55,8 @@ def by_lock(run: Recorded, evidence: Evidence, parts: Sequence[NodePart], earlie
     is_shown = not granted_to_few and not told
     if (is_shown or not run.is_exclusive) and (taken := entry_taken(run, evidence.wire, [earlier], later)) is not None:
         return f"{taken.text} So {later.client} could enter."
+    if is_shown and (alone := by_count(run, earlier, later)):
+        return alone
     if is_shown and evidence.wire is not None:
         answered = let_in(run, evidence.wire, earlier, later)
         if answered:

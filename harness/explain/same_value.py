@@ -37,7 +37,10 @@ def same_value(run: Recorded, earlier: Side, later: Side) -> str | None:
 def _told(run: Recorded, ledger: Ledger, node: str, earlier: Side, later: Side) -> Iterator[str]:
     rows, (first, second) = ledger.rows, (_asked(ledger, node, side) for side in (earlier, later))
     words = [{word for one in asked for word in one.arguments} for asked in (first, second)]
-    is_set = (rows["node"] == node) & rows["what"].isin(_SETS) & rows["value"].isin(words[0] & words[1])
+    unowned = run.unowned
+    values = (words[0] & words[1]) - unowned.values
+    is_set = (rows["node"] == node) & rows["what"].isin(_SETS) & rows["value"].isin(values)
+    is_set &= ~rows["key"].isin(unowned.counters | unowned.places)  # a count is the value of no client
     for event, key, value, since_ns in rows_of(rows[is_set.to_numpy(bool)], "event", "key", "value", "since_ns"):
         ended = ledger.end_of_event(event)
         until_ns = FOREVER_NS if ended is None else int(rows["at_ns"].iloc[ended])

@@ -113,7 +113,7 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unown
 class _Used:
     """Who had each value set. `sections_of`: by value, the places of sections; `sections_on`: by key and value;
     `clients`: by value, all clients, also of attempts that were refused; `times`: by value, for which sections, granted
-    or not, these calls were. `unowned`: the values of none."""
+    or not, these calls were. `unowned`: the values of none. `readers`: the sections that share the lock."""
 
     sections_of: dict[str, set[int]]
     sections_on: dict[tuple[str, str], set[int]]
@@ -121,6 +121,7 @@ class _Used:
     times: dict[str, set[tuple[str, int, int]]]
     unowned: frozenset[str]
     client_of: list[str]
+    readers: frozenset[int]
 
     @classmethod
     def of(cls, run: RunTables, ledger: Ledger, holdings: pd.DataFrame, unowned: Unowned) -> _Used:
@@ -137,7 +138,9 @@ class _Used:
                     sections[value].add(section)
                     sections_on[str(key), value].add(section)
         client_of = [run.config.owner_of(client) for client in run.sections["client"].astype(str)]
-        return cls(sections, sections_on, clients, times, unowned.values, client_of)
+        shared = run.sections["shared"] if "shared" in run.sections else pd.Series(dtype=np.int8)
+        readers = frozenset(np.flatnonzero(shared.to_numpy() == 1).tolist())
+        return cls(sections, sections_on, clients, times, unowned.values, client_of, readers)
 
     def sections(self, holdings: pd.DataFrame) -> Ints:
         """For whom each of the holdings was set. What no call for a section set, or none that is known, is a section's
@@ -159,13 +162,15 @@ class _Used:
     def shared(self, holdings: pd.DataFrame) -> dict[tuple[str, str], list[int]]:
         """The values of sections of several clients, on one key, that had no other value. Of two keys with the same
         value, as one that tells the time may be, each is its own client's. What a hash of several fields holds is of
-        several owners, or counts, so it is no value of one."""
+        several owners, or counts, so it is no value of one. Nor is one that only readers set, which share the lock."""
         told = {row for value, rows in self.sections_of.items() if len(self.clients[value]) == 1 for row in rows}
         found = {}
         is_of_several = holdings["is_hash"] & holdings["value"].str.contains(FIELDS_APART, regex=False, na=False)
         own = holdings[~is_of_several & holdings["value"].notna()]
         for key, value in dict.fromkeys(rows_of(own, "key", "value")):
             rows = sorted(self.sections_on.get((str(key), value), set()) - told)
+            if self.readers.issuperset(rows):
+                continue
             if value not in self.unowned and len({self.client_of[row] for row in rows}) > 1:
                 found[str(key), value] = rows
         return found

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
 _RAISES: Final = ("INCR", "INCRBY")
+_COUNT: Final = ("INCR", "DECR")
 _FILLS: Final = "SET"
 _KEEP: Final = (*RENEW, "PERSIST", None)
 
@@ -94,14 +95,27 @@ def _granted(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _out(run: Recorded, ledger: Ledger, own: pd.DataFrame, pair: tuple[str, str], since_ns: int) -> list[Out]:
     """What was out of one node's count all that time, of calls that were over. `own`: the changes until it ended."""
+    value = _number(own["value"].iloc[-1])
     left = _left(own, pair)
-    value = own["value"].iloc[-1]
-    if not left or value is None or not str(value).lstrip("-").isdecimal():
+    if value is None or (value != len(left) if pair[0] in _RAISES else value > 0):
         return []
-    if int(value) != len(left) if pair[0] in _RAISES else int(value) > 0:
-        return []
-    changes = [change for row in left if (change := ledger.change(row))["at_ns"] <= since_ns]
-    over = list(_over(run, changes, since_ns))
+    return _all_over(run, [change for row in left if (change := ledger.change(row))["at_ns"] <= since_ns], since_ns)
+
+
+def raised_by_gone(run: Recorded, ledger: Ledger, raised: Change) -> list[Out]:
+    """What was left of a count when this change raised it, if all of it was of calls that were over; else nothing."""
+    rows, row, was = ledger.rows, int(raised["row"]), _number(raised["was"])
+    before = (rows["node"] == raised["node"]) & (rows["key"] == raised["key"]) & (rows.index < row)
+    left = _left(rows[before.to_numpy(bool)], _COUNT)
+    return _all_over(run, list(map(ledger.change, left)), int(raised["since_ns"])) if was == len(left) else []
+
+
+def _number(value: object) -> int | None:
+    return int(str(value)) if value is not None and str(value).removeprefix("-").isdecimal() else None
+
+
+def _all_over(run: Recorded, changes: Sequence[Change], by_ns: int) -> list[Out]:
+    over = list(_over(run, changes, by_ns))
     return over if len(over) == len(changes) else []
 
 
@@ -120,9 +134,9 @@ def _left(own: pd.DataFrame, pair: tuple[str, str]) -> list[int]:
         if did == take:
             taken.append((row, tuple(who)))
         elif did == give:
-            own_takes = [place for place, (_, of) in enumerate(taken) if of == tuple(who)]
+            own_takes = [one for one in taken if one[1] == tuple(who)]
             is_known &= bool(own_takes)
-            del taken[own_takes[-1] if own_takes else len(taken) :]
+            taken = [one for one in taken if one not in own_takes[-1:]]
     return [row for row, _ in taken] if is_known else []
 
 

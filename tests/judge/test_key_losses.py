@@ -83,6 +83,17 @@ def test_a_value_that_stands_for_two_sections_is_named(golden: Golden) -> None:
     )
 
 
+@pytest.mark.parametrize(("are_readers", "number"), [((True, True), 0), ((True, False), 1), ((False, False), 1)])
+def test_a_value_of_readers_only_is_not_shared_by_accident(are_readers: tuple[bool, bool], number: int) -> None:
+    """They share the lock."""
+    history = History(workload="rw-lock").watch("n1")
+    for client, at, shared in zip(("c1", "c2"), (10, 60), are_readers, strict=True):
+        history.section(client, at, at + 30, shared=shared).sets(client, "v1")
+        history.seen("n1", "set", at - 0.5, "v1", ttl=100).seen("n1", "deleted", at + 30.5)
+    figures: Any = check(history.recorded()).figures
+    assert figures.shared_values == number
+
+
 @pytest.mark.parametrize(("key", "number"), [("k1", 1), ("k2", 0)])
 def test_equal_values_on_different_keys_are_not_shared(key: str, number: int) -> None:
     """They tell the time, say."""

@@ -159,9 +159,9 @@ def test_a_mutex_that_a_call_left_is_why_no_client_gets_in(history: History, cau
 
 
 def permits(*, value: str = "2", frees: bool = False, stays: bool = False, more: str = "") -> History:
-    """A semaphore of two permits: c1 uses one and gives it back. Then c1 takes one and has its release cancelled, c2 is
-    killed inside, and c3 asks in vain. `value`: of the count at last. `frees`: c3's release lowers it, which c3 had not
-    raised. `stays`: c2 lives on, and is inside. `more`: another command."""
+    """A semaphore of two permits: c1 and c3 use one each and give it back. Between these c1 takes one and has its
+    release cancelled, c2 is killed inside, and c3 asks in vain. `value`: of the count at last. `frees`: c3's release
+    lowers it once more. `stays`: c2 lives on, and is inside. `more`: another command."""
     history = History(workload="semaphore", permits=2, ttl_ms=100, nodes=1, clients=4).watch("n1")
     history.timeline.stop_ns = ms(1_250)
 
@@ -173,8 +173,12 @@ def permits(*, value: str = "2", frees: bool = False, stays: bool = False, more:
     does("c1", "INCR k1:count", 9, "set", None)
     history.op("c1", "release", "ok", 1, 20, 25)
     does("c1", "DECR k1:count", 21, "changed", "0")
+    history.op("c3", "acquire", "ok", 1, 94, 96, validity_ms=90.0)
+    does("c3", "INCR k1:count", 95, "changed", "1")
     history.op("c1", "acquire", "ok", 2, 98, 104, validity_ms=90.0)
-    does("c1", "INCR k1:count", 100, "changed", "1")
+    does("c1", "INCR k1:count", 100, "changed", "2")
+    history.op("c3", "release", "ok", 1, 108, 112)
+    does("c3", "DECR k1:count", 110, "changed", "1")
     history.op("c1", "release", "info", 2, 120, 125, cancelled=True, error="CancelledCallError")
     if frees:
         history.op("c3", "release", "ok", 1, 126, 129)
