@@ -6,6 +6,7 @@ A client keeps its entry while it is inside only in a key from which releases ta
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -47,7 +48,7 @@ def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side]
     found = [one for one in taken if granted[one.side] <= one.change["to_node_ns"]]
     if not found:
         return None
-    _, change, side = max(found, key=lambda one: int(one.change["to_node_ns"]))
+    _, change, side, _ = max(found, key=lambda one: int(one.change["to_node_ns"]))
     key, how = printable(str(change["key"])), f"{how_sent(run, change)} ({printable(str(change['did']))})"
     who = f"{side.client} was inside when {_who(change)}"
     if takes_the_key(change):
@@ -67,8 +68,8 @@ def _on_its_turn(
 ) -> Taken | None:
     """The last entry that was taken out when its client had seen it in its turn, but was not yet let in, and that put
     in no more; None if there is none."""
-    for entry, change, side in sorted(taken, key=lambda one: -int(one.change["to_node_ns"])):
-        if change["to_node_ns"] >= granted[side] or change["what"] != "changed":
+    for entry, change, side, is_kept in sorted(taken, key=lambda one: -int(one.change["to_node_ns"])):
+        if change["to_node_ns"] >= granted[side] or change["what"] != "changed" or not is_kept:
             continue
         look = _look(wire, side, entry, int(change["to_node_ns"]))
         if look is None or look.from_node_ns is None or _has_another(run, side, change):
@@ -102,11 +103,13 @@ def _has_another(run: Recorded, side: Side, change: Change) -> bool:
 
 
 class _TakenOut(NamedTuple):
-    """What took out the entry of a client, or deleted the key with it."""
+    """What took out the entry of a client, or deleted the key with it. `is_kept`: most entries that releases took out
+    of this key were their own, so that is not how they hand the lock over."""
 
     entry: Entry
     change: Change
     side: Side
+    is_kept: bool
 
 
 def _taken(ledger: Ledger, inside: Sequence[Side], entered: Side) -> Iterator[_TakenOut]:
@@ -118,12 +121,16 @@ def _taken(ledger: Ledger, inside: Sequence[Side], entered: Side) -> Iterator[_T
     places = set(rows_of(some, "node", "key"))
     gone = [one for one in ledger.entries if one.how in _TAKEN and (one.node, one.key) in places]
     told = [(one, ledger.change(one.added), ledger.change(one.ended)) for one in gone]
-    left = {(end["node"], end["key"]) for _, put, end in told if end["f"] == "release" and _of(put) == _of(end)}
+    left = Counter[tuple[Any, ...]]()
+    for _, put, end in told:
+        if end["f"] == "release":
+            left[end["node"], end["key"], _of(put) == _of(end)] += 1
     for entry, put, change in told:
         is_taken = change["what"] == "changed" or takes_the_key(change)
-        if is_taken and (change["node"], change["key"]) in left:
+        own, others = (left[change["node"], change["key"], is_own] for is_own in (True, False))
+        if is_taken and own:
             of = (side for side in inside if _of(put) == (side.client, side.life, side.section))
-            yield from (_TakenOut(entry, change, side) for side in of)
+            yield from (_TakenOut(entry, change, side, own > others) for side in of)
 
 
 def _of(change: Change) -> tuple[Any, ...]:

@@ -75,10 +75,11 @@ def seen_first(
     popped: float = 25,
     again: bool = False,
     left: str = "c2-runs",
+    handed: int = 0,
 ) -> Told:
     """c1 is told that it is the head of a queue; c3, which had seen it there for too long, pops the head; c1 puts its
     name in place of the head, and so does c2, which had looked before that. `left`: which entry c2's release takes
-    out. `again`: c1 puts in another entry."""
+    out. `again`: c1 puts in another entry. `handed`: releases of c4 take out so many other entries."""
     story = _Kept(clients=4, nodes=1, ttl_ms=200)
     story.watched("n1")
     story.does("c1", "RPUSH queue entry-of-c1", 2, "set", "RPUSH queue entry-of-c1")
@@ -93,6 +94,10 @@ def seen_first(
     story.does("c1", "LSET queue 0 c1-runs", 30, "changed", "LSET queue 0 c1-runs", '"OK"')
     story.does("c2", "LSET queue 0 c2-runs", 32, "changed", "LSET queue 0 c2-runs", '"OK"')
     story.does("c2", f"LREM queue 0 {left}", 50.2, "changed", f"LREM queue 0 {left}")
+    for number in range(handed):
+        story.does("c3", f"RPUSH queue more-{number}", 52 + number, "changed", f"RPUSH queue more-{number}", "3")
+        story.op("c4", "release", "ok", 1 + number, 54.6 + number, 55.6 + number)
+        story.does("c4", f"LREM queue 0 more-{number}", 55 + number, "changed", f"LREM queue 0 more-{number}")
     story.op("c3", "acquire", "fail", 1, 5, 90)
     return (
         story.section("c1", 31, 60, asked=1, deadline=190).section("c2", 33, 50, asked=3, deadline=190).told("overlap")
@@ -108,8 +113,22 @@ def test_a_waiter_pops_the_head_that_has_just_been_told_that_it_is_its_turn(gold
 
 @pytest.mark.parametrize(
     "how",
-    [{"seen": "entry-of-c9"}, {"pop": "RPOP queue"}, {"popped": 19}, {"again": True}, {"left": "c9-runs"}],
-    ids=["it saw another's", "another one was taken", "before it looked", "it has another one", "none is kept"],
+    [
+        {"seen": "entry-of-c9"},
+        {"pop": "RPOP queue"},
+        {"popped": 19},
+        {"again": True},
+        {"left": "c9-runs"},
+        {"handed": 2},
+    ],
+    ids=[
+        "it saw another's",
+        "another one was taken",
+        "before it looked",
+        "it has another one",
+        "none is kept",
+        "handed over",
+    ],
 )
 def test_no_entry_of_a_client_is_known_to_be_taken_after_it_was_told_its_turn(how: Any) -> None:
     told = seen_first(**how)
