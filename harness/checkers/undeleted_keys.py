@@ -22,6 +22,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
+import numpy as np
+
 from fencepost.history import FaultEvent
 from fencepost.quorum import quorum
 from fencepost.text import count, listed, milliseconds, plural, printable
@@ -34,7 +36,7 @@ from harness.history.handed_on import HandedOn
 from harness.history.held_keys import HeldKey
 from harness.history.key_owners import Owners
 from harness.history.recorded import Recorded
-from harness.history.undone_attempts import attempts_never_undone
+from harness.history.undone_attempts import attempts_never_undone, was_not_undone
 from harness.verdict import Answer, Finding, worst_first
 
 SLACK_MS: Final = 250
@@ -85,7 +87,8 @@ class Figures(KeyFigures, frozen=True):
 
 class _Key(NamedTuple):
     """A key on a node whose owner was done with it at `done_ns`. It was there until `until_ns`. `client`: None for that
-    of an attempt. `asked_ns`: when the release was asked for, `outcome`: how it ended."""
+    of an attempt. `asked_ns`: when the release was asked for, `outcome`: how it ended. `event`: the
+    witness's, by which the key of an attempt was set."""
 
     node: str
     key: str
@@ -95,6 +98,7 @@ class _Key(NamedTuple):
     asked_ns: int = 0
     outcome: str = ""
     value: str | None = None
+    event: int = -1
 
     @property
     def stayed(self) -> bool:
@@ -179,7 +183,8 @@ def _after_attempts(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
             continue  # A later call of the same client found it.
         # What a fault has held up arrives after it, in any order.
         if not is_undone or health.can_reach(row.task, row.node, row.from_min_ns - _SLACK_NS, done_ns + _SLACK_NS):
-            key = _Key(row.node, row.lock_key, None, max(done_ns, row.from_max_ns), row.until_ns)
+            done_ns = max(done_ns, row.from_max_ns)
+            key = _Key(row.node, row.lock_key, None, done_ns, row.until_ns, event=row.event)
             found["attempt" if is_undone else "attempt not undone"].append(key)
     return found
 
@@ -240,7 +245,7 @@ def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> I
             "after": after,
             "node": key.node,
             "key": key.key,
-            **({} if key.client is None else _release(run, key)),
+            **(_attempt(run, after, key) if key.client is None else _release(run, key)),
             "at_ms": run.at_ms(key.done_ns),
             "for_ms": (key.until_ns - key.done_ns) / 1e6,
         }
@@ -248,6 +253,18 @@ def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> I
     ]
     at_ms = run.at_ms(min(key.done_ns for key in left))
     yield LEFT_BEHIND.found("lock", text, len(left), examples, at_ms)
+
+
+def _attempt(run: Recorded, after: After, key: _Key) -> dict[str, object]:
+    """Whether no request asked the node to delete the key of a refused attempt, if that is known."""
+    ledger = run.ledger
+    assert ledger is not None, "else there would be no owners"
+    rows = np.flatnonzero((ledger.rows["event"] == key.event).to_numpy(bool))
+    if after == "attempt not undone" or len(rows) != 1:
+        return {}
+    change = ledger.change(int(rows[0]))
+    is_known = change["request"] >= 0 and change["by"] == "client"
+    return {"never_undone": True} if is_known and was_not_undone(ledger.sent, change, key.until_ns) else {}
 
 
 def _release(run: Recorded, key: _Key) -> dict[str, object]:
@@ -285,7 +302,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     where = f"{case.text('node')} kept its key of {case.text('key')} for another {case.lasting()} after "
     if "by" not in example:
         done = f"the attempt that had set it was refused, at {case.at()}"
-        if example["after"] == "attempt":
+        if example["after"] == "attempt" and "never_undone" not in example:
             return Told(f"{where}{done}, {_ALTHOUGH}.")
         return Told(f"{where}{done}, and the lock never asked for its deletion.", cause="not undone")
     said, cause = _SAID[str(example["outcome"])]

@@ -2,8 +2,9 @@
 
 An attempt that has no answer in time may have set the key all the same, or may still do so. So a lock that tells its
 user no sends a request after it that frees the key. Such a request names the value, as a comparison does, or deletes
-the key whatever it holds. Where the value is not one of the words of the request that set it, or too short to tell it
-from other words, nothing is known.
+the key whatever it holds. The same request for another key, as an attempt at several keys sends it, does neither.
+Where the value is not one of the words of the request that set it, or too short to tell it from other words, nothing is
+known.
 
 An attempt was not taken back if no such request came to the proxy until the key expired. It would have come there if it
 had been sent: slow links, hung nodes, and links that lose or hold what they have taken do not keep it from coming. But
@@ -44,7 +45,7 @@ def attempts_never_undone(run: Recorded, ledger: Ledger) -> Iterator[Change]:
         end = ledger.end_of_event(change["event"])
         if end is None or rows["what"].iloc[end] != "expired" or not rows["is_seen"].iloc[end]:
             continue
-        if not _may_be_excused(run, sent, change) and _was_not_undone(sent, change, int(rows["at_ns"].iloc[end])):
+        if not _may_be_excused(run, sent, change) and was_not_undone(sent, change, int(rows["at_ns"].iloc[end])):
             yield change
 
 
@@ -67,7 +68,7 @@ def _may_be_excused(run: Recorded, sent: NodeRequests, change: Change) -> bool:
     own = (call for call in run.cancelled if process_of(call.client) == client)
     if any(call.since_ns <= sent_ns <= call.at_ns + SLACK_NS for call in own):
         return True
-    first, *later = sent.between(client, change["node"], sent_ns, complete_ns)
+    first, later = _first_and_later(sent, change, complete_ns)
     again = (one.from_client_ns for one in later if one.words == first.words and one.reply is not None)
     passed_ns = max(again, default=sent_ns)
     return any(
@@ -77,11 +78,13 @@ def _may_be_excused(run: Recorded, sent: NodeRequests, change: Change) -> bool:
     )
 
 
-def _was_not_undone(sent: NodeRequests, change: Change, until_ns: int) -> bool:
+def was_not_undone(sent: NodeRequests, change: Change, until_ns: int) -> bool:
+    """Whether no request that came to the proxy until then may take back what this change, of a client's request, had
+    set."""
     client, node, sent_ns, value = (change[name] for name in ("client", "node", "from_client_ns", "value"))
     if value is None or len(value) < _LEAST_LETTERS:
         return False
-    first, *later = sent.between(client, node, sent_ns, until_ns)
+    first, later = _first_and_later(sent, change, until_ns)
     again = [one.from_client_ns for one in later if one.words == first.words]
     spoken = {one.connection for one in later if one.keys}
     return (
@@ -91,8 +94,25 @@ def _was_not_undone(sent: NodeRequests, change: Change, until_ns: int) -> bool:
     )
 
 
+def _first_and_later(sent: NodeRequests, change: Change, until_ns: int) -> tuple[Request, list[Request]]:
+    """The request that made the change, and what its client sent then and later. Some come together."""
+    every = sent.between(change["client"], change["node"], change["from_client_ns"], until_ns)
+    together = (place for place, one in enumerate(every) if one.from_client_ns == every[0].from_client_ns)
+    first = next((place for place in together if change["key"] in every[place].keys), 0)
+    return every[first], every[:first] + every[first + 1 :]
+
+
 def _undoes(one: Request, first: Request, change: Change) -> bool:
     """Whether it may take back what the first one set, or asks for it once more in a later call."""
-    if change["value"] in one.arguments:
+    if change["value"] in one.arguments and not _is_for_another_key(one, first, change["key"]):
         return one.words != first.words or one.from_client_ns > change["complete_ns"]
     return one.command in _FREES and change["key"] in one.keys
+
+
+def _is_for_another_key(one: Request, first: Request, key: str) -> bool:
+    """Whether it is the first one again, but for its keys, of which this is none."""
+    return bool(one.keys) and key not in one.keys and _but_keys(one) == _but_keys(first)
+
+
+def _but_keys(one: Request) -> list[str]:
+    return [one.command, *(word for word in one.arguments if word not in one.keys)]

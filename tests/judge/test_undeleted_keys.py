@@ -269,23 +269,32 @@ def test_the_key_of_an_attempt_whose_client_may_have_died_is_not_looked_at() -> 
 
 
 def late(
-    times: int = 3, *, undo: str = "", undo_at: float = 65, outcome: str = "fail", user: str = "c1", **more: Any
+    times: int = 3,
+    *,
+    undo: str = "",
+    undo_at: float = 65,
+    outcome: str = "fail",
+    user: str = "c1",
+    set_at: float = 100,
+    **more: Any,
 ) -> History:
-    """Every 1,000 ms c1 tries from 10 to 60 and is refused: its request came to the proxy at 20, to n1 at 100, and set
-    the key, which expired at 955. `undo`: what c1 sent on its way after it, in which `V` stands for the value. `user`:
-    the task of c1 that tries."""
+    """Every 1,000 ms c1 tries from 10 to 60 and is refused: its request came to the proxy at 20, to n1 at `set_at`,
+    and set the key, which expired at 955. `undo`: what c1 sent on its way after it, in which `V` stands for the value.
+    `user`: the task of c1 that tries."""
     history = History(ttl_ms=900, tasks=2 if "@" in user else 1).watch("n1").section("c2", 5, 7, asked=1)
     history.request("c2", "n1", "SET k1 its-own NX PX 900", 2, 3).seen("n1", "set", 3, "its-own", since=1.5, ttl=900)
     history.request("c2", "n1", "DEL k1", 7.5, 7.6).seen("n1", "deleted", 7.6, since=7.4)
     for number in range(1, times + 1):
         at, value = 1_000 * (number - 1), f"a-value-{number}"
         history.op(user, "acquire", outcome, number, at + 10, at + 60)
-        words = f"SET k1 {value} NX PX 850"
-        history.request("c1", "n1", words, at + 100, at + 101, sent=at + 20, told=at + 300)
-        history.seen("n1", "set", at + 101, value, since=at + 99, ttl=850)
+        words = more.get("take", "SET k1 V NX PX 850").replace(" V", f" {value}")
+        history.request("c1", "n1", words, at + set_at, at + set_at + 1, sent=at + 20, told=at + 300)
+        history.seen("n1", "set", at + set_at + 1, value, since=at + set_at - 1, ttl=850)
         if undo:
-            words = words if undo == "again" else undo.replace("V", value)
+            words = words if undo == "again" else undo.replace(" V", f" {value}")
             history.request("c1", "n1", words, None, sent=at + undo_at, did=False)
+        if more.get("ended") == "deleted":
+            history.request("c2", "n1", "DEL k1", at + 951, at + 954)
         history.seen("n1", more.get("ended", "expired"), at + 955, since=at + 950)
     return history
 
@@ -303,6 +312,19 @@ def test_keys_of_refused_attempts_that_were_never_undone() -> None:
     assert (finding.examples[0]["after"], finding.examples[0]["at_ms"]) == ("attempt not undone", 101)
     (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
     assert told.explanations[0].cause == "not undone"
+
+
+@pytest.mark.parametrize(("undo", "cause"), [("", "not undone"), ("DEL k1", None)])
+def test_what_another_client_deleted_in_the_end_was_not_undone_if_its_own_never_asked(
+    undo: str, cause: str | None
+) -> None:
+    """No fault was in the way."""
+    history = late(ended="deleted", set_at=30, undo=undo, undo_at=40).seen("n1", "blind", 9_000)
+    run = history.recorded()
+    (finding,) = check(run).findings
+    assert finding.examples[0]["after"] == "attempt"
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == cause
 
 
 def test_two_of_them_are_no_habit() -> None:
@@ -323,6 +345,21 @@ def test_two_of_them_are_no_habit() -> None:
 )
 def test_a_request_that_names_the_value_or_deletes_the_key_may_undo_it(undo: str, number: int) -> None:
     assert not_undone(late(undo=undo)) == number
+
+
+@pytest.mark.parametrize(
+    ("undo", "number"),
+    [
+        ("EVAL take 1 k2 V 850", 3),
+        ("EVAL take 2 k1 k2 V 850", 0),
+        ("EVAL free 1 k2 V 850", 0),
+        ("EVAL take 1 k2 V 0", 0),
+    ],
+)
+def test_the_same_request_for_another_key_undoes_nothing(undo: str, number: int) -> None:
+    """A lock of several keys, whose attempt asks for each of them with one value. Another script
+    may know the name of the first key."""
+    assert not_undone(late(take="EVAL take 1 k1 V 850", undo=undo, undo_at=20.1)) == number
 
 
 @pytest.mark.parametrize(("at", "number"), [(65, 0), (940, 0), (960, 3)])
