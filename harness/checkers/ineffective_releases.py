@@ -23,6 +23,8 @@ from typing import Final, NamedTuple
 from fencepost.quorum import quorum
 from fencepost.text import milliseconds, out_of, plural
 from harness.checkers.acquire_timeouts import SLACK_MS
+from harness.explain.another_key import Use, another_key
+from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import hits_link, longest_windows
@@ -55,11 +57,12 @@ class Figures(KeyFigures, frozen=True):
 @dataclass(frozen=True, slots=True)
 class _Ineffective(Stretch):
     """From when the yes came until a majority was free. `section`: its place. `set_again`: whether on some of the nodes
-    the value was certainly set after the release was asked for."""
+    the value was certainly set after the release was asked for. `use`: of one of these keys."""
 
     section: int
     nodes: tuple[str, ...]
     set_again: bool
+    use: Use
 
 
 class _Stay(NamedTuple):
@@ -97,8 +100,10 @@ def _released(run: Recorded, backing: Backing) -> dict[int, int]:
 
 def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> Iterator[_Ineffective]:
     staying: defaultdict[int, dict[str, _Stay]] = defaultdict(dict)
+    uses: dict[int, Use] = {}
     handed_on = HandedOn(run, backing.owners)
     clients, left_ns = run.sections["client"].astype(str).tolist(), run.sections["end_ns"].tolist()
+    asked_ns, start_ns = run.sections["asked_ns"].tolist(), run.sections["start_ns"].tolist()
     for held in backing.owners.each:
         for section, taken_ns in handed_on.uses(held):
             until_ns = min(held.until_ns, taken_ns)
@@ -107,6 +112,10 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
             missed_ns = first_missed_ns(run, clients[section], held.node, held.lock_key, from_ns, until_ns)
             if until_ns - missed_ns > _SLACK_NS:
                 staying[section][held.node] = _Stay(held.from_min_ns, from_ns + _SLACK_NS, until_ns)
+                uses[section] = Use(
+                    *(clients[section], held.lock_key, held.key, str(held.value)),
+                    *(asked_ns[section], start_ns[section], left_ns[section], released[section]),
+                )
     for section in sorted(staying):
         healthy = {
             node: stay
@@ -120,7 +129,7 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
         needed = used - used // 2
         until_ns = sorted((stay.until_ns for stay in healthy.values()), reverse=True)[needed - 1]
         again = any(stay.since_ns > left_ns[section] for stay in healthy.values())
-        yield _Ineffective(released[section], until_ns, section, tuple(sorted(healthy)), again)
+        yield _Ineffective(released[section], until_ns, section, tuple(sorted(healthy)), again, uses[section])
 
 
 def _disturbed(run: Recorded, client: str, node: str, from_ns: int, to_ns: int) -> bool:
@@ -133,22 +142,25 @@ def _disturbed(run: Recorded, client: str, node: str, from_ns: int, to_ns: int) 
 
 
 def _example(run: Recorded, one: _Ineffective) -> dict[str, object]:
-    section = run.sections.iloc[one.section]
+    section, other = run.sections.iloc[one.section], None if one.set_again else another_key(run, one.use)
     return {
         **named(section),
         **run.lasted(one),
         "nodes": one.nodes,
         "set_again": one.set_again,
+        **({} if other is None else {"another_key": other.in_words()}),
     }
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    is_again = case.example["set_again"]
+    example = case.example
+    how = "was set again" if example["set_again"] else "stayed"
+    cause: Cause = "set again" if example["set_again"] else "another key" if "another_key" in example else "stayed"
+    why = f": {example['another_key']}" if "another_key" in example else ""
     return Told(
-        f"The lock told {case.example['client']} at {case.at()} that it was released, but its value "
-        f"{'was set again' if is_again else 'stayed'} on {case.listed('nodes')}, so that no majority was free for "
-        f"another {case.lasting()}.",
-        cause="set again" if is_again else "stayed",
+        f"The lock told {example['client']} at {case.at()} that it was released, but its value {how} on "
+        f"{case.listed('nodes')}, so that no majority was free for another {case.lasting()}{why}.",
+        cause=cause,
     )
 
 

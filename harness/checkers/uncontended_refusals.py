@@ -248,7 +248,7 @@ def _unrecorded(run: Recorded) -> list[tuple[str, int, int]]:
 REFUSED_ALONE: Final = FindingKind(
     "refused-without-rival",
     "liveness",
-    comes_of=("stuck keys", "prolonged", "set again", "stayed", "denied", "not undone"),
+    comes_of=("stuck keys", "prolonged", "set again", "stayed", "another key", "denied", "not undone"),
     noun="refusal(s) without a rival",
     surveyed="free",
 )

@@ -27,6 +27,7 @@ import numpy as np
 from fencepost.history import FaultEvent
 from fencepost.quorum import quorum
 from fencepost.text import count, listed, milliseconds, plural, printable
+from harness.explain.another_key import Use, another_key
 from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
@@ -99,6 +100,7 @@ class _Key(NamedTuple):
     outcome: str = ""
     value: str | None = None
     event: int = -1
+    use: Use | None = None
 
     @property
     def stayed(self) -> bool:
@@ -125,7 +127,8 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
     ops = run.calls("release")
     columns = ("client", "life", "section", "complete_ns", "outcome")
     done = {tuple(of): (at, str(outcome)) for *of, at, outcome in rows_of(ops, *columns)}
-    sections = list(rows_of(run.sections, "client", "life", "section", "deadline_min_ns", "start_ns", "end_ns"))
+    of_section = ("client", "life", "section", "deadline_min_ns", "asked_ns", "start_ns", "end_ns")
+    sections = list(rows_of(run.sections, *of_section))
     health, misled = _Health(run), run.wrong_clocks.mislead
     is_lost = run.ops["f"].isin(("extend", "held")) & (run.ops["outcome"] == "fail")
     told_lost = set(rows_of(run.ops[is_lost.to_numpy(bool)], "client", "life", "section"))
@@ -134,13 +137,13 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
         for section, taken_ns in handed_on.uses(row):
             if section < 0:
                 continue
-            *of, deadline_ns, start_ns, left_ns = sections[section]
+            *of, deadline_ns, asked_ns, start_ns, left_ns = sections[section]
             (done_ns, outcome), client = done.get(tuple(of), (None, "")), str(of[0])
             if done_ns is None or row.from_max_ns > start_ns or not (_is_known(row, done_ns) or taken_ns < FOREVER_NS):
                 continue
-            key = _Key(
-                row.node, row.lock_key, client, done_ns, min(row.until_ns, taken_ns), left_ns, outcome, row.value
-            )
+            use = Use(client, row.lock_key, row.key, str(row.value), asked_ns, start_ns, left_ns, done_ns)
+            until_ns = min(row.until_ns, taken_ns)
+            key = _Key(row.node, row.lock_key, client, done_ns, until_ns, left_ns, outcome, row.value, use=use)
             if health.can_reach(client, row.node, left_ns - _SLACK_NS, done_ns + _SLACK_NS):
                 found["release"].append(key)
             elif (
@@ -273,7 +276,9 @@ def _release(run: Recorded, key: _Key) -> dict[str, object]:
     assert ledger is not None, "else there would be no owners"
     sent = ledger.sent.between(client, key.node, key.asked_ns, key.done_ns)
     asked = {"asked": sent[-1].command, "reply": sent[-1].reply or ""} if sent else {}
-    return {"by": client, "outcome": key.outcome, **asked}
+    other = None if key.use is None else another_key(run, key.use)
+    named = {} if other is None else {"another_key": other.in_words()}
+    return {"by": client, "outcome": key.outcome, **asked, **named}
 
 
 def _at_once(left: list[_Key]) -> frozenset[str]:
@@ -308,6 +313,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     said, cause = _SAID[str(example["outcome"])]
     although = _ALTHOUGH if example["after"] == "release" else "although no node had said so"
     told = f"{where}{case.text('by')}'s release {said}, at {case.at()}, {although}."
+    if "another_key" in example:
+        told, cause = f"{told[:-1]}: {example['another_key']}.", "another key"
     if "asked" not in example:
         return Told(f"{told} The release asked the node for nothing.", cause=cause)
     reply = printable(str(example["reply"])[:_LONGEST])
@@ -327,7 +334,7 @@ LEFT_BEHIND: Final = FindingKind(
     "liveness",
     _told,
     stands_for="stuck keys",
-    comes_of=("stayed", "set again"),
+    comes_of=("stayed", "another key", "set again"),
     noun="key(s) left behind",
     surveyed="orphans",
 )

@@ -87,8 +87,12 @@ class NodeRequests:
         """The error with which the node answered, by its words; None if it gave another answer or none, or if the
         error may be what a script of the lock said itself: then the node has carried the request out."""
         error = error_of(request.reply)
-        script = self._scripts.get(request.arguments[0].lower()) if request.arguments else None
+        script = self.script_of(request)
         return None if error is None or may_be_the_scripts(request.command, script, error) else error
+
+    def script_of(self, request: Request) -> str | None:
+        """The text of the script that it calls; None if it calls none, or one whose text is not on record."""
+        return self._scripts.get(request.arguments[0].lower()) if request.arguments else None
 
     def words(self, node: str, from_ns: int, to_ns: int, but: Collection[str]) -> set[str]:
         """What all clients' requests to the node in this time named, other than these commands."""

@@ -43,6 +43,7 @@ def part(how: Any) -> NodePart:
         ("unavailable-while-free", {"obstacle": "unknown"}, "unknown"),
         ("release-without-effect", {"set_again": True}, "set again"),
         ("release-without-effect", {"set_again": False}, "stayed"),
+        ("release-without-effect", {"another_key": "the release named k2"}, "another key"),
         ("waits-for-free-lock", {"answers": 0}, "not woken"),
         ("waits-for-free-lock", {"answers": 3}, "not let in"),
         ("late-grant", {"shown_by": "deadline"}, "deadline"),

@@ -102,6 +102,21 @@ def test_keys_that_the_lock_left_do_not_follow_from_the_clients_that_they_kept_o
     }
 
 
+def test_clients_that_a_release_of_another_key_kept_out_are_told_with_it() -> None:
+    stayed, gap, never = (
+        found("release-without-effect", 10),
+        found("unavailable-while-free", 20),
+        found("no-recovery", 50),
+    )
+    assert told((never, None), (gap, "stuck keys"), (stayed, "another key")) == {
+        "release-without-effect": ["unavailable-while-free", "no-recovery"]
+    }
+    left, alone = found("keys-left-behind", 11), found("refused-without-rival", 20)
+    assert told((alone, None), (left, "another key"), (stayed, "another key")) == {
+        "release-without-effect": ["keys-left-behind", "refused-without-rival"]
+    }
+
+
 def test_a_finding_without_a_moment_stands_alone() -> None:
     final, overlap = found("wrong-final-value", None, "resource"), found("overlap", 10)
     assert set(told((final, None), (overlap, "deleted"))) == {"wrong-final-value", "overlap"}

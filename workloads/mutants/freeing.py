@@ -162,7 +162,7 @@ class RenewsAfterTheRelease(Redlock):
     "the key that is deleted is the key that was set",
     conditions="alone",
     finding="release-without-effect",
-    cause="stayed",
+    cause="another key",
 )
 class ReleasesAnotherName(Redlock):
     """No release frees anything, and the lock takes the nodes' silence about it for a yes."""
