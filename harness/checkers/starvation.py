@@ -33,6 +33,7 @@ from harness.explain.given_to_ended import given_to_ended
 from harness.explain.kept_permits import kept_in_words, kept_permits
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.refused_by_own import refused_by_own
+from harness.explain.refused_majority import refused_majority
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged, reach
 from harness.history.groups import Ints, rows_of
@@ -260,6 +261,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     elif obstacle.kind == "stuck keys":
         if given := given_to_ended(run, str(example["key"]), example["nodes"], since_ns, until_ns):
             why, cause = given, "given to ended call"
+    elif cause == "absent node" and (refused := refused_majority(run, str(example["key"]), since_ns, until_ns)):
+        why, cause = f"{why}; {refused.in_words(run)}", "majority refused"
     elif obstacle.kind == "split votes" and (own := refused_by_own(run, clients, since_ns, until_ns)):
         why, cause = f"{why}; {own}", "not undone"
     return Told(

@@ -29,6 +29,7 @@ Cause = Literal[
     "not renewed",
     "refused renewal",
     "absent node",
+    "majority refused",
     "stuck keys",
     "given to ended call",
     "left mutex",
@@ -92,6 +93,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "not renewed": "the lock sent no renewal",
     "refused renewal": "a renewal was refused, and the lock did not tell its client",
     "absent node": "a single node was down, hung, answering errors or out of reach",
+    "majority refused": "a majority of the nodes granted it, and the lock refused it",
     "stuck keys": "orphaned keys were stuck",
     "given to ended call": "the lock was given to a call that had already ended without it",
     "left mutex": "a call left a mutex of the lock, which never expires",
@@ -146,7 +148,7 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
     ),
     *("not woken", "not notified", "blocked too long", "not let in", "subscription lost", "dead entry"),
     *("cancelled entry", "entry of a refused call", "entry removed", "entry lost", "stopped asking"),
-    *("rejected", "connections taken"),
+    *("rejected", "connections taken", "majority refused"),
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {

@@ -117,6 +117,11 @@ def test_clients_that_a_release_of_another_key_kept_out_are_told_with_it() -> No
     }
 
 
+def test_a_lock_that_refuses_a_majority_lets_no_client_in_later_either() -> None:
+    gap, never = found("unavailable-while-free", 20), found("no-recovery", 50)
+    assert told((never, None), (gap, "majority refused")) == {"unavailable-while-free": ["no-recovery"]}
+
+
 def test_a_finding_without_a_moment_stands_alone() -> None:
     final, overlap = found("wrong-final-value", None, "resource"), found("overlap", 10)
     assert set(told((final, None), (overlap, "deleted"))) == {"wrong-final-value", "overlap"}
