@@ -30,6 +30,7 @@ from fencepost.quorum import quorum
 from fencepost.text import listed, printable
 from harness.explain.words import at, lasting
 from harness.history.fault_windows import hits_link, longest_windows
+from harness.history.groups import Bools
 from harness.history.ledger import Change, Ledger
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded
@@ -174,12 +175,12 @@ def _needed_ns(run: Recorded, keys: dict[str, str], granted: pd.DataFrame) -> in
     return max((int(own.nsmallest(least).iloc[-1]) for own, least in majorities if len(own) >= least), default=-1)
 
 
-def _of_acquires(ledger: Ledger, keys: dict[str, str], outcome: str) -> np.ndarray:
+def _of_acquires(ledger: Ledger, keys: dict[str, str], outcome: str) -> Bools:
     """By change, whether an acquire that ended so set one of these keys."""
     rows = ledger.rows
     own = (rows["what"] == "set") & (rows["f"] == "acquire") & (rows["outcome"] == outcome) & rows["is_in_call"]
     own &= (rows["request"] >= 0) & (rows["by"] == "client") & rows["key"].isin(list(keys)) & rows["task"].notna()
-    found: np.ndarray = own.to_numpy(bool)
+    found: Bools = own.to_numpy(bool)
     return found
 
 

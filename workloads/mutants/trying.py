@@ -19,7 +19,7 @@ return redis.call("set",KEYS[1],ARGV[1],"nx","px",ARGV[2])"""
     "a majority is enough",
     conditions="busy",
     finding="unavailable-while-free",
-    cause="absent node",
+    cause="majority refused",
 )
 class WaitsForEveryNode(Redlock):
     """While one node is down or hung, no client gets in."""
