@@ -3,9 +3,9 @@
 A correct lock may do so if its validity was used up, if replies came later than it waits for them, if its time to
 acquire was over, or if it needs more than these replies. So an attempt counts only if all of this was so:
 
-- on a majority of the nodes it set a key of the lock, and each of these nodes had answered every request with its value
-  as nodes answer acquires that are granted; no reply took longer than half of the time that a reply took without which
-  some acquire would not have been granted;
+- on a majority of the nodes it set a key of the lock, by the kind of request with which acquires end that are granted,
+  and each of these nodes had answered every request with its value as nodes answer those; no reply took longer than
+  half of the time that a reply took without which some acquire would not have been granted;
 - the lock had sent nothing else meanwhile, but what makes a connection, when it undid the attempt, or its call ended;
 - that was within `SHARE` of a lease since the attempt began, or since the call did if this was its last attempt (and
   then within the time that the lock is told to wait);
@@ -17,9 +17,10 @@ This is told of a lock that did so `LEAST` times, to two clients or more.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -37,6 +38,9 @@ from harness.history.recorded import Recorded
 
 LEAST: Final = 3
 SHARE: Final = 1 / 4
+_MANY: Final = 100
+"""So many acquires that were granted show how they end."""
+_SCRIPTED: Final = ("EVAL", "FCALL")
 _SLACK_NS: Final = 250_000_000
 _CONNECTING: Final = frozenset({"HELLO", "AUTH", "CLIENT", "SELECT", "PING", "SCRIPT", "COMMAND", "INFO"})
 
@@ -77,12 +81,14 @@ def refused_majority(run: Recorded, key: str, since_ns: int, until_ns: int) -> R
 @dataclass(frozen=True, slots=True)
 class _Attempts:
     """`keys`: the lock's own name of each of its keys on the nodes. `yes`: the commands that set a key in acquires that
-    were granted, and the replies. `soon_ns`: the lock surely waits for replies that take no longer."""
+    were granted, and the replies. `last`: the kind of request with which most of these ended. `soon_ns`: the lock
+    surely waits for replies that take no longer."""
 
     run: Recorded
     ledger: Ledger
     keys: dict[str, str]
     yes: frozenset[tuple[str, str]]
+    last: tuple[str, str] | None
     soon_ns: float
 
     @classmethod
@@ -94,7 +100,7 @@ class _Attempts:
         rows = ledger.rows
         granted = rows[_of_acquires(ledger, keys, "ok") & (rows["to_client_ns"] >= 0).to_numpy(bool)]
         yes = frozenset(zip(granted["command"].astype(str), granted["reply"].astype(str), strict=True))
-        return cls(run, ledger, keys, yes, _needed_ns(run, keys, granted) / 2)
+        return cls(run, ledger, keys, yes, _last(run, ledger, granted), _needed_ns(run, keys, granted) / 2)
 
     def found(self) -> Iterator[RefusedMajority]:
         """In the order of their calls."""
@@ -114,9 +120,12 @@ class _Attempts:
             return None
         asked_ns, began_ns = int(first["from_client_ns"]), int(first["invoke_ns"])
         sent = {node: self.ledger.sent.between(client, node, asked_ns, int(first["complete_ns"])) for node in nodes}
-        kind = _kind(sent[str(first["node"])][0])
+        request = sent[str(first["node"])][0]
+        kind = _but_keys(request)
+        if _kind(request) != self.last:
+            return None
         every = (one for of_node in sent.values() for one in of_node if one.command not in _CONNECTING)
-        others = [one for one in every if _kind(one) != kind or value not in one.arguments]
+        others = [one for one in every if _but_keys(one) != kind or value not in one.arguments]
         refused_ns = min((one.from_client_ns for one in others), default=int(first["complete_ns"]))
         if any(one.from_client_ns == refused_ns and value not in one.arguments for one in others):
             return None
@@ -196,6 +205,23 @@ def _rounds(changes: Sequence[Change]) -> Iterator[list[Change]]:
         yield tried
 
 
-def _kind(one: Request) -> tuple[str, ...]:
-    """The request but for its keys."""
+def _last(run: Recorded, ledger: Ledger, granted: pd.DataFrame) -> tuple[str, str] | None:
+    """The kind of request that named the value last in most acquires that were granted. `granted`: what they set."""
+    last: Counter[tuple[str, str]] = Counter()
+    for _, own in islice(granted.groupby("call"), _MANY):
+        client, value, since_ns, until_ns = own[["task", "value", "invoke_ns", "complete_ns"]].iloc[-1]
+        sent = (one for node in run.nodes for one in ledger.sent.between(client, node, since_ns, until_ns))
+        about = max((one for one in sent if value in one.arguments), key=lambda one: one.from_client_ns, default=None)
+        if about is not None:
+            last[_kind(about)] += 1
+    ((kind, _),) = last.most_common(1) or ((None, 0),)
+    return kind
+
+
+def _kind(one: Request) -> tuple[str, str]:
+    """The command, and its script if it has one."""
+    return one.command, one.arguments[0] if one.command.startswith(_SCRIPTED) and one.arguments else ""
+
+
+def _but_keys(one: Request) -> tuple[str, ...]:
     return one.command, *(word for word in one.arguments if word not in one.keys)

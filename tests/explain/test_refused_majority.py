@@ -159,6 +159,15 @@ def test_a_lock_of_two_keys_needs_both_of_them() -> None:
     assert told(history) is None
 
 
+@pytest.mark.parametrize(("last", "is_found"), [("GET k1", True), ("EVAL commit 1 k1 value-of-0", False)])
+def test_a_lock_may_take_two_steps(last: str, is_found: bool) -> None:
+    """The one with which acquires end that are granted says whether they are."""
+    history = refused()
+    for node in NODES:
+        history.request("c1", node, last, 17, 18, reply="1", did=False)
+    assert (told(history) is not None) == is_found
+
+
 @pytest.mark.parametrize(
     ("obstacle", "replies", "cause"),
     [
