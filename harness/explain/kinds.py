@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from harness.explain.causes import Cause
 from harness.explain.evidence import Evidence
@@ -19,6 +19,8 @@ T = TypeVar("T")
 __all__ = ["Case", "Evidence", "Example", "FindingKind", "Told"]
 
 Example = Mapping[str, Any]
+_SHOWN: Final = 3
+"""So many cases of a finding are its examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,6 @@ class FindingKind:
         blame: Blame = "lock",
         at_ms: float | None = None,
     ) -> Finding:
-        """Of these cases: the first three, and the worst one, are its examples."""
-        some = found[:3] if worst is None else shown(found, worst)
+        """Of these cases. The first ones, and the worst one, are its examples."""
+        some = found[:_SHOWN] if worst is None else shown(found, worst)
         return self.found(blame, text, len(found), [example(one) for one in some], at_ms)

@@ -12,6 +12,7 @@ import msgspec
 from fencepost.errors import UsageError
 from harness.checkers import counter, exclusion, fencing, lease_validity, ledger, orphans, ownership
 from harness.checkers.judge import judge
+from harness.explain import kinds
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
 from harness.store.tables import load_recorded
@@ -97,7 +98,7 @@ def of_the_ledger(recorded: Recorded) -> dict[str, Any]:
 
 def _touched(run: Recorded) -> dict[str, list[tuple[str, ...]]]:
     """What each finding about keys of other clients shows, and not only its first examples."""
-    with mock.patch.object(ownership, "_EXAMPLES", 10**9):
+    with mock.patch.object(kinds, "_SHOWN", 10**9):
         findings = ownership.check(run).findings
     return {str(finding.breaks): sorted(map(_example, finding.examples)) for finding in findings}
 

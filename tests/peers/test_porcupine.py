@@ -112,7 +112,8 @@ def our_answers(run: Recorded, keys: list[str]) -> dict[str, list[bool]]:
     unordered = set(names.iloc[fencing._disorder(run.sections, run.sections_by_key)])
     stale = set(run.writes["key"].astype(str).iloc[fencing._stale(run).row])
     writes = counter._Writes.of(run.writes, run.writes_by_key)
-    lost = set(run.writes["key"].astype(str).iloc[writes.row[writes.lost()]])
+    losers, _ = writes.lost()
+    lost = set(run.writes["key"].astype(str).iloc[losers])
     return {
         "section": [not blamed[key] for key in keys],
         "possible": [not blamed[key] & {"lock", "undecided"} for key in keys],
