@@ -189,7 +189,7 @@ def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tupl
     names = {key: Counter(keys[section] for section in of).most_common(1)[0][0] for key, of in latest.items()}
     if acquired := _acquired(ledger):
         own_names, names = ({key: of for key, of in some.items() if key in acquired} for some in (own_names, names))
-    freed = {_kind(key) for key in _freed(ledger)}
+    freed = {_sort(key) for key in _freed(ledger)}
     if run.is_exclusive:
         copies = _copies(held, names, own_names.keys(), freed)
     else:
@@ -206,11 +206,12 @@ def _copies(
 ) -> set[str]:
     """Of a lock with one holder: the keys that releases do not delete, or beside which the key with its own name, or
     else that of the most sections, was set for most of their sections on that node, too. `held`: by key, on which nodes
-    it was set for which sections; `names`: what the lock calls it; `freed`: the kinds that releases delete."""
+    it was set for which sections; `names`: what the lock calls it; `freed`: the sorts that releases delete. Of keys that
+    are numbered, as each grant may set one of its own, some may never be deleted."""
     under = {of for key in own_names for of in held.get(key, ())}
     copies = {key for key, own in held.items() if key not in own_names and 2 * len(own & under) > len(own)}
-    freed_names = {name for key, name in names.items() if _kind(key) in freed and key not in copies} | own_names
-    kept = {key for key in names.keys() - own_names if _kind(key) not in freed}
+    freed_names = {name for key, name in names.items() if _sort(key) in freed and key not in copies} | own_names
+    kept = {key for key in names.keys() - own_names if _sort(key) not in freed}
     copies |= {key for key in kept if names[key] in freed_names}
     if not under and (some := names.keys() - copies):  # no key has its own name on the nodes
         main = max(sorted(some), key=lambda key: len(held[key]))
@@ -221,12 +222,11 @@ def _copies(
 def _besides_the_slots(
     run: RunTables, ledger: Ledger, names: Mapping[str, str], latest: Mapping[str, Sequence[int]], freed: Set[str]
 ) -> set[str]:
-    """Of a lock that lets several clients in, whose slots have names of their own: the keys of kinds that no release
+    """Of a lock that lets several clients in, whose slots have names of their own: the keys of sorts that no release
     deletes. Of slots that are numbered some may never have been given back, but not all."""
     if not freed:
         return set()
-    used = {_unnumbered(key) for key in freed}
-    return _kept_besides(run, ledger, latest) | {key for key in names if _unnumbered(_kind(key)) not in used}
+    return _kept_besides(run, ledger, latest) | {key for key in names if _sort(key) not in freed}
 
 
 def _kept_besides(run: RunTables, ledger: Ledger, sections: Mapping[str, Sequence[int]]) -> set[str]:
@@ -259,8 +259,9 @@ def _kind(key: str) -> str:
     return _IDENTIFIER.sub("*", key)
 
 
-def _unnumbered(key: str) -> str:
-    return _NUMBER.sub("#", key)
+def _sort(key: str) -> str:
+    """The name without identifiers and numbers."""
+    return _NUMBER.sub("#", _kind(key))
 
 
 def _acquired(ledger: Ledger) -> set[str]:

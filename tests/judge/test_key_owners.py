@@ -271,6 +271,22 @@ def versions(*, unknown: bool = False) -> History:
     return history
 
 
+def test_of_keys_with_numbers_some_may_never_be_deleted() -> None:
+    """Each grant sets the key of its ticket. The second one expires."""
+    history = History(clients=3).watch("n1")
+    for number in (1, 2, 3):
+        client, at = f"c{number}", 200 * number
+        history.section(client, at, at + 50 if number != 2 else None, asked=at - 2, deadline=at + 90)
+        own(history, client, f"value-{number}", at=at - 1, key=f"k1:t:{number}")
+        if number == 2:
+            history.seen("n1", "expired", at + 101, key="k1:t:2")
+        else:
+            history.request(client, "n1", f"DEL k1:t:{number}", at + 50.5, at + 50.6)
+            history.seen("n1", "deleted", at + 50.7, since=at + 50, key=f"k1:t:{number}")
+    owners = owners_of(history)
+    assert (owners.copies, owners.holdings["section"].tolist()) == (set(), [0, 1, 2])
+
+
 @pytest.mark.parametrize("unknown", [False, True])
 def test_each_grant_may_set_a_key_of_its_own(unknown: bool) -> None:
     """What holds for one of them holds for all of its kind: releases delete them, and not the pointer."""
