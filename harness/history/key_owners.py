@@ -206,8 +206,8 @@ def _copies(
 ) -> set[str]:
     """Of a lock with one holder: the keys that releases do not delete, or beside which the key with its own name, or
     else that of the most sections, was set for most of their sections on that node, too. `held`: by key, on which nodes
-    it was set for which sections; `names`: what the lock calls it; `freed`: the sorts that releases delete. Of keys that
-    are numbered, as each grant may set one of its own, some may never be deleted."""
+    it was set for which sections; `names`: what the lock calls it; `freed`: the sorts that releases delete. Of keys
+    that are numbered, as each grant may set one of its own, some may never be deleted."""
     under = {of for key in own_names for of in held.get(key, ())}
     copies = {key for key, own in held.items() if key not in own_names and 2 * len(own & under) > len(own)}
     freed_names = {name for key, name in names.items() if _sort(key) in freed and key not in copies} | own_names
