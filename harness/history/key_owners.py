@@ -91,6 +91,9 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unown
         noted = ledger.rows["event"][ledger.rows["sender"].notna().to_numpy(bool)]
         holdings = holdings[holdings["event"].isin(noted).to_numpy(bool)].reset_index(drop=True)
     values = _values(run, setters, holdings, used)
+    if run.config.users_per_client > 1 and not ledger.notes_tasks:
+        # What is not known to be a task's may be its own all the same.
+        values = {section: own for section, own in values.items() if own}
     of_clients = _of_clients(run, values, used)
     holdings = done_with(run, ledger, holdings, left_ns(run))
     sent = (tuple(map(setters.sent_ns, events)) for events in holdings["renewed_by"])
@@ -247,11 +250,11 @@ def _kept_besides(run: RunTables, ledger: Ledger, sections: Mapping[str, Sequenc
 def _alike(
     ledger: Ledger, holdings: pd.DataFrame, names: Mapping[str, str], copies: Set[str]
 ) -> Iterator[tuple[str, str]]:
-    """The keys that are not known to have been set for any section, of the kinds that these are."""
-    kinds = {_kind(key) for key in names if _kind(key) != key}
+    """The keys that are not known to have been set for any section, of the sorts that these are."""
+    sorts = {_sort(key) for key in names if _sort(key) != key}
     others = {str(key) for key in holdings["key"].unique()} - names.keys() - copies
     meant = ledger.calls.meant_by(others)
-    return ((key, meant[key][0]) for key in others if _kind(key) in kinds and len(meant[key]) == 1)
+    return ((key, meant[key][0]) for key in others if _sort(key) in sorts and len(meant[key]) == 1)
 
 
 def _kind(key: str) -> str:

@@ -287,6 +287,30 @@ def test_of_keys_with_numbers_some_may_never_be_deleted() -> None:
     assert (owners.copies, owners.holdings["section"].tolist()) == (set(), [0, 1, 2])
 
 
+def tickets(*of: tuple[str, float, int]) -> History:
+    """c1@1 and c2@1 are inside, and while c1@1 acquires, so does c1@2. `of`: who sets the key of which ticket, when."""
+    history = History(clients=2, tasks=2).watch("n1").section("c1@1", 10, 50, asked=8).section("c2@1", 70, 90, asked=68)
+    history.op("c1@2", "acquire", "fail", 1, 7, 30)
+    for client, at, number in of:
+        own(history, client, f"value-{number}", at=at, key=f"k1:t:{number}")
+        left = 50.5 if number == 1 else 90.5
+        history.request(client, "n1", f"DEL k1:t:{number}", left, left + 0.1)
+        history.seen("n1", "deleted", left + 0.2, since=left, key=f"k1:t:{number}")
+    return history
+
+
+@pytest.mark.parametrize(("by", "sections"), [("c1@1", [0, 1]), ("c1", [-1, 1])])
+def test_a_key_that_is_alike_may_be_of_any_task_that_asked(by: str, sections: list[int]) -> None:
+    owners = owners_of(tickets((by, 9, 1), ("c2", 69, 2)))
+    assert owners.holdings["section"].tolist() == sections
+    assert owners.values == {0: {"value-1"}, 1: {"value-2"}}
+
+
+@pytest.mark.parametrize(("by", "known"), [("c2", [1]), ("c2@1", [0, 1])])
+def test_where_tasks_are_not_noted_a_section_without_a_value_is_not_known(by: str, known: list[int]) -> None:
+    assert sorted(owners_of(tickets((by, 69, 2))).values) == known
+
+
 @pytest.mark.parametrize("unknown", [False, True])
 def test_each_grant_may_set_a_key_of_its_own(unknown: bool) -> None:
     """What holds for one of them holds for all of its kind: releases delete them, and not the pointer."""
