@@ -192,7 +192,8 @@ def _free(wait: Wait, starts: Ints, taken: Sequence[tuple[int, int]]) -> Iterato
 
 
 def _is_starved(run: Recorded, wait: Wait) -> bool:
-    if wait.length_ns < STARVED_TTLS * run.lease_ms * 1e6:
+    # A lock that tries seldom, for long, loses its few tries by chance.
+    if wait.length_ns < max(STARVED_TTLS * run.lease_ms, run.acquire_limit_ms or 0) * 1e6:
         return False
     sections = run.sections
     start = sections["start_ns"].to_numpy(np.int64)

@@ -428,6 +428,16 @@ def test_who_loses_against_others_a_hundred_times_starves(golden: Golden) -> Non
     assert (figures.starved, figures.gaps) == (("c2",), 0)
 
 
+@pytest.mark.parametrize(("limit_ms", "number"), [(10_000, 1), (10_001, 0)])
+def test_a_client_does_not_starve_within_the_time_that_the_lock_allows_one_acquire(
+    limit_ms: float, number: int
+) -> None:
+    history = starving(100)
+    history.acquire_limit_ms = limit_ms
+    figures: Any = check(history.recorded()).figures
+    assert len(figures.starved) == number
+
+
 def test_a_writer_that_readers_keep_out_does_not_starve() -> None:
     history = starving(100).section("c1", 10_500, 10_501, number=600, key="k2", shared=True)
     assert check(history.recorded()).findings == ()
