@@ -88,6 +88,11 @@ def test_a_key_with_a_shorter_ttl_than_its_lease(golden: Golden) -> None:
     golden(short.sentence)
 
 
+def test_a_key_that_was_seen_to_expire_was_over() -> None:
+    """Its time to live, counted from when it was seen, ends a little after the next client's request."""
+    assert told(gone(inside("SET k1 a NX PX 36"), "expired", 44.9)).cause == "short TTL"
+
+
 def test_so_is_one_that_was_overwritten_when_it_was_over_already() -> None:
     assert told(inside("SET k1 a NX PX 30")).cause == "short TTL"
     assert told(inside("SET k1 a NX PX 44")).cause == "overwritten"

@@ -137,12 +137,16 @@ def test_a_key_of_a_former_section_is_nobody_s_from_the_beginning() -> None:
     assert why(history) == ("stuck keys", ("n1", "n2"))
 
 
-@pytest.mark.parametrize(("is_released", "kind"), [(False, "forgotten keys"), (True, "stuck keys")])
-def test_a_client_that_acquires_again_without_a_release_keeps_its_keys_there(is_released: bool, kind: str) -> None:
-    """The lock renews them."""
-    history = (
-        History(ttl_ms=1000).section("c1", 10, 100 if is_released else None).op("c1", "acquire", "fail", 2, 150, 190)
-    )
+@pytest.mark.parametrize(
+    ("is_released", "again", "kind"),
+    [(False, True, "forgotten keys"), (True, True, "stuck keys"), (False, False, "stuck keys")],
+)
+def test_a_client_that_acquires_again_without_a_release_keeps_its_keys_there(
+    is_released: bool, again: bool, kind: str
+) -> None:
+    """The lock renews them. A client that died, and does not acquire again, forgot nothing."""
+    history = History(ttl_ms=1000).section("c1", 10, 100 if is_released else None)
+    history.op("c1", "acquire", "fail", 2, 150, 190) if again else history.end("c1", "died", 150)
     history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(90_000), ms(95_000), ms(99_000)
     more(history, 200, 4000).watch(*NODES).sets("c1", "own")
     for node in ("n1", "n2"):

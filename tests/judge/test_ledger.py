@@ -217,6 +217,14 @@ def test_tasks_of_one_process_are_told_apart_by_their_keys() -> None:
     assert told(history, "task", "is_in_call") == [("c1@1", True)]
 
 
+@pytest.mark.parametrize(("at", "is_in_call"), [(10, True), (25, False)])
+def test_the_task_that_a_process_noted_sent_the_request(at: float, is_in_call: bool) -> None:
+    """Also if another one asks for the same key, and when its own call is over."""
+    history = watched(tasks=2).op("c1@1", "acquire", "fail", 1, 8, 30).op("c1@2", "acquire", "fail", 1, 8, 20)
+    history.seen("n1", "set", at + 3, "a", since=5).request("c1@2", "n1", "SET k1 a", at, at + 1)
+    assert told(history, "client", "task", "is_in_call") == [("c1", "c1@2", is_in_call)]
+
+
 def test_tasks_that_ask_for_the_same_key_are_not_told_apart() -> None:
     history = watched(tasks=2).op("c1@1", "acquire", "fail", 1, 8, 20).op("c1@2", "acquire", "fail", 1, 8, 20)
     history.seen("n1", "set", 13, "a", since=5).request("c1", "n1", "SET k1 a", 10, 11)
