@@ -20,7 +20,7 @@ __all__ = ["Case", "Evidence", "Example", "FindingKind", "Told"]
 
 Example = Mapping[str, Any]
 _SHOWN: Final = 3
-"""So many cases of a finding are its examples."""
+"""How many cases of a finding are its examples, beside the worst one."""
 
 
 @dataclass(frozen=True, slots=True)

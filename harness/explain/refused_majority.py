@@ -39,7 +39,7 @@ from harness.history.recorded import Recorded
 LEAST: Final = 3
 SHARE: Final = 1 / 4
 _MANY: Final = 100
-"""So many acquires that were granted show how they end."""
+"""How many granted acquires are looked at to learn how they end."""
 _SCRIPTED: Final = ("EVAL", "FCALL")
 _SLACK_NS: Final = 250_000_000
 _CONNECTING: Final = frozenset({"HELLO", "AUTH", "CLIENT", "SELECT", "PING", "SCRIPT", "COMMAND", "INFO"})

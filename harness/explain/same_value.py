@@ -21,9 +21,9 @@ _SETS: Final = ("set", "overwritten")
 
 
 def same_value(run: Recorded, earlier: Side, later: Side) -> str | None:
-    """`c1@2 and c1@3 asked n1 for k1 with the same value, 90b2, at +11.6 ms and at +22.4 ms, and it answered both with
-    1: the value does not tell whose the key is.` None if a majority of the nodes did not let both in so, or that is not
-    on record."""
+    """`c1@2 and c1@3 asked n1 for k1 with the same value, 90b2, at +11.6 ms and at +22.4 ms, and were let in by it: the
+    value does not tell whose the key is.` None if a majority of the nodes did not let both in so, or that is not on
+    record."""
     ledger = run.whole_ledger
     if ledger is None:
         return None
