@@ -18,9 +18,9 @@ _UNSEEN: Final = "lost"
 
 @dataclass(frozen=True, slots=True)
 class KeyBar:
-    """A time in which a node held one value of a key. `owner`: the client that set it; None if that is not known.
-    `ended`: how, as in `harness.history.key_changes`; "lost" also if the node was not watched any more. `set_by`,
-    `ended_by`: the requests that did it, where the ledger names one."""
+    """A time in which a node held one value of a key. `owner`: the client that set it, or the task, where that is on
+    record; None if that is not known. `ended`: how, as in `harness.history.key_changes`; "lost" also if the node was
+    not watched any more. `set_by`, `ended_by`: the requests that did it, where the ledger names one."""
 
     node: str
     key: str
@@ -78,7 +78,7 @@ def _bar(run: Recorded, ledger: Ledger, begun: Mapping[str, Any], requests: Wire
         node=str(begun["node"]),
         key=str(begun["key"]),
         value=begun["value"],
-        owner=begun["client"] if begun["by"] == "client" else None,
+        owner=begun["sender"] or begun["client"] if begun["by"] == "client" else None,
         from_ns=from_ns,
         to_ns=max(from_ns, to_ns),
         ended=_UNSEEN if ended is None else str(ended["what"]),

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from fencepost.history import process_of
-from harness.explain.scenes import Scene
+from harness.explain.scenes import Scene, lane
 from harness.history.fault_windows import FOREVER_NS, windows
 from harness.history.groups import rows_of
 from harness.history.recorded import Recorded
@@ -49,7 +49,7 @@ def sections_of(run: Recorded, scene: Scene, clients: Collection[str], culprits:
     rows = run.sections
     here = (rows["start_ns"] <= scene.until_ns) & (rows["end_ns"] >= scene.from_ns) & (rows["key"] == scene.key)
     found = [
-        Section(process_of(str(who)), str(who), int(number), start_ns, end_ns, least_ns, least_ns == most_ns)
+        Section(lane(run, str(who)), str(who), int(number), start_ns, end_ns, least_ns, least_ns == most_ns)
         for who, number, start_ns, end_ns, least_ns, most_ns in rows_of(rows[here.to_numpy(np.bool_)], *columns)
     ]
     entered = {(client, entered_ns) for client, _, entered_ns in scene.asked}
@@ -68,5 +68,6 @@ def outages_of(run: Recorded, lanes: Collection[str], from_ns: int, to_ns: int) 
             continue
         for hit in event.hits():
             if hit.effect.halts:
-                names = dict.fromkeys(map(process_of, hit.names))
-                yield from (Outage(name, hit.state, event.began_ns, until_ns) for name in names if name in lanes)
+                names = set(map(process_of, hit.names))
+                own = (name for name in lanes if process_of(name) in names)
+                yield from (Outage(name, hit.state, event.began_ns, until_ns) for name in own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,11 +22,11 @@ _AROUND_NS: Final = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """`clients`: the processes whose requests are shown; none if the example names none. `nodes`: only these; all if
-    there are none. Requests and keys are shown from `from_ns` until `until_ns`, sections until `to_ns`. `moment_ns`:
-    what is near it says most, and what is near `over_ns`, when the outage that the example is about was over. `asked`:
-    when the sections were asked for, up to the entry. `overlap`: from when to when two clients were inside that should
-    not have been."""
+    """`clients`: those whose requests are shown, as `lane` names them; none if the example names none. `nodes`: only
+    these; all if there are none. Requests and keys are shown from `from_ns` until `until_ns`, sections until `to_ns`.
+    `moment_ns`: what is near it says most, and what is near `over_ns`, when the outage that the example is about was
+    over. `asked`: when the sections were asked for, up to the entry. `overlap`: from when to when two clients were
+    inside that should not have been."""
 
     key: str
     clients: tuple[str, ...]
@@ -40,28 +40,34 @@ class Scene:
     overlap: tuple[int, int] | None = None
 
 
+def lane(run: Recorded, client: str) -> str:
+    """Who sent what this client asked for, as far as the record tells: the task, or its process."""
+    tells_tasks = run.ledger is not None and run.ledger.notes_tasks
+    return client if tells_tasks else process_of(client)
+
+
 def scene_of(run: Recorded, explanation: Explanation) -> Scene | None:
     """None if the example names no key and no time."""
     sides = (explanation.pair or explanation.sides)[:_MOST_SIDES]
     example = explanation.case.example
     if len(sides) > 1:
-        return _of_several(sides)
+        return _of_several(run, sides)
     return _of_one(run, sides[0], example) if sides else _of_a_moment(run, example)
 
 
-def _of_several(sides: tuple[Side, ...]) -> Scene:
+def _of_several(run: Recorded, sides: tuple[Side, ...]) -> Scene:
     """Until the last of them entered; what follows is no cause of that."""
     entered_ns, left_ns = max(side.start_ns for side in sides), min(side.end_ns for side in sides)
     return Scene(
         key=sides[0].key,
-        clients=_lanes(side.client for side in sides),
+        clients=_lanes(run, (side.client for side in sides)),
         nodes=(),
         from_ns=min(side.asked_from_ns for side in sides),
         until_ns=entered_ns,
         to_ns=max(entered_ns, left_ns),
         moment_ns=entered_ns,
         over_ns=entered_ns,
-        asked=_asked(sides),
+        asked=_asked(run, sides),
         overlap=(entered_ns, left_ns) if entered_ns <= left_ns else None,
     )
 
@@ -77,14 +83,14 @@ def _of_one(run: Recorded, side: Side, example: Mapping[str, Any]) -> Scene:
         until_ns = max(side.start_ns, moment_ns) + max(_length(example), _AROUND_NS)
     return Scene(
         key=side.key,
-        clients=_lanes([side.client, *_named(example)]),
+        clients=_lanes(run, [side.client, *_named(example)]),
         nodes=(),
         from_ns=side.asked_from_ns,
         until_ns=until_ns,
         to_ns=max(until_ns, side.end_ns),
         moment_ns=moment_ns or side.start_ns,
         over_ns=(moment_ns or side.start_ns) + _length(example),
-        asked=_asked((side,)),
+        asked=_asked(run, (side,)),
     )
 
 
@@ -96,7 +102,7 @@ def _of_a_moment(run: Recorded, example: Mapping[str, Any]) -> Scene | None:
     until_ns = moment_ns + max(_length(example), _AROUND_NS)
     return Scene(
         key=key,
-        clients=_lanes(_named(example)),
+        clients=_lanes(run, _named(example)),
         nodes=nodes,
         from_ns=min(_set_before(run, key, nodes, moment_ns, default=moment_ns - _AROUND_NS), moment_ns - _AROUND_NS),
         until_ns=until_ns,
@@ -130,9 +136,9 @@ def _named(example: Mapping[str, Any]) -> Iterator[str]:
     return (name for field in _NAMES if isinstance(name := example.get(field), str))
 
 
-def _asked(sides: tuple[Side, ...]) -> tuple[tuple[str, int, int], ...]:
-    return tuple((process_of(side.client), side.asked_from_ns, side.start_ns) for side in sides)
+def _asked(run: Recorded, sides: tuple[Side, ...]) -> tuple[tuple[str, int, int], ...]:
+    return tuple((lane(run, side.client), side.asked_from_ns, side.start_ns) for side in sides)
 
 
-def _lanes(clients: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(map(process_of, clients)))
+def _lanes(run: Recorded, clients: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(lane(run, client) for client in clients))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
+from fencepost.history import process_of, task_names
 from harness.explain.explanation import Explanation
 from harness.explain.key_bars import KeyBar, key_bars, names_on_nodes
 from harness.explain.lanes import Outage, Section, outages_of, sections_of
@@ -52,7 +53,7 @@ class Arrow:
 
     @property
     def client(self) -> str:
-        return self.request.client
+        return self.request.sender
 
     @property
     def node(self) -> str:
@@ -144,7 +145,7 @@ def draw(run: Recorded, scene: Scene, requests: WireRequests) -> Picture | None:
     here = scene.nodes or tuple(run.config.node_names)
     found = [one for one in requests.on(keys, scene.from_ns, scene.until_ns) if one.node in here]
     clients = _clients(run, scene, found, bars)
-    own = [one for one in found if one.client in clients]
+    own = [one for one in found if one.sender in clients]
     if not own:
         return None
     changed: defaultdict[WireRequest, list[KeyBar]] = defaultdict(list)
@@ -184,25 +185,29 @@ def draw(run: Recorded, scene: Scene, requests: WireRequests) -> Picture | None:
 
 def _clients(run: Recorded, scene: Scene, requests: Sequence[WireRequest], bars: Sequence[KeyBar]) -> tuple[str, ...]:
     """The clients of the scene, and clients that deleted or overwrote a key of theirs; the ones that asked most if
-    there are none."""
+    there are none. A process is one beside its tasks if it sent something for none of them."""
     clients = list(scene.clients)
+    processes = set(map(process_of, clients))
     for bar in sorted(bars, key=lambda bar: -bar.to_ns):
         by = bar.ended_by
-        if bar.owner in scene.clients and by is not None and by in requests and by.client not in clients:
-            clients.append(by.client)
+        if bar.owner in scene.clients and by is not None and by in requests and by.sender not in clients:
+            clients.append(by.sender)
     if not clients:
-        clients = [client for client, _ in Counter(one.client for one in requests).most_common(_MOST_CLIENTS)]
-    names = [client for client in run.config.client_names if client in clients[:_MOST_CLIENTS]]
-    return tuple([*scene.clients, *(name for name in names if name not in scene.clients)][:_MOST_CLIENTS])
+        clients = [client for client, _ in Counter(one.sender for one in requests).most_common(_MOST_CLIENTS)]
+    clients += {one.client for one in requests if one.task is None} & (processes - {*clients})
+    tasks = run.config.users_per_client
+    every = (name for client in run.config.client_names for name in (client, *task_names(client, tasks)))
+    others = {*clients[:_MOST_CLIENTS]}.difference(scene.clients)
+    return tuple([*scene.clients, *(name for name in dict.fromkeys(every) if name in others)][:_MOST_CLIENTS])
 
 
 def _arrow(scene: Scene, request: WireRequest, changed: Sequence[KeyBar], during: str) -> Arrow:
     """`changed`: what it set or ended."""
-    took = next((bar for bar in changed if bar.ended_by is request and bar.owner not in (None, request.client)), None)
+    took = next((bar for bar in changed if bar.ended_by is request and _is_anothers(bar, request)), None)
     did = ""
     if took is not None:
         did = f"{'deletes' if took.ended == 'deleted' else 'overwrites'} {took.owner}'s key"
-    was_asked = any(client == request.client and since <= request.sent_ns <= to for client, since, to in scene.asked)
+    was_asked = any(client == request.sender and since <= request.sent_ns <= to for client, since, to in scene.asked)
     if took is not None and took.owner in scene.clients:
         rank = 0
     elif was_asked and not request.is_refused:
@@ -214,6 +219,11 @@ def _arrow(scene: Scene, request: WireRequest, changed: Sequence[KeyBar], during
     else:
         rank = _LEAST_RANK
     return Arrow(request, during, did, rank)
+
+
+def _is_anothers(bar: KeyBar, request: WireRequest) -> bool:
+    """Whether another client had set the key. What a process sent for none of its tasks may be its owner's."""
+    return bar.owner is not None and bar.owner != request.sender and process_of(bar.owner) != request.sender
 
 
 def _most_telling(run: Recorded, scene: Scene, arrows: Sequence[Arrow]) -> list[Arrow]:

@@ -39,8 +39,8 @@ _LONGEST_REPLY: Final = 12
 @dataclass(frozen=True, slots=True, eq=False)
 class WireRequest:
     """A request of a client to a node. `row`: its place in `requests.parquet`. `task`: of several in its process, if
-    that is known. `words`: the command and all its
-    arguments. `reply`: JSON; None if there was none. A time is None if that moment never came."""
+    that is known. `words`: the command and all its arguments. `reply`: JSON; None if there was none. A time is None if
+    that moment never came."""
 
     row: int
     client: str
@@ -56,6 +56,11 @@ class WireRequest:
     to_node_ns: int | None
     from_node_ns: int | None
     to_client_ns: int | None
+
+    @property
+    def sender(self) -> str:
+        """The task that sent it, where that is on record; its process otherwise."""
+        return self.task or self.client
 
     @property
     def sent_ns(self) -> int:

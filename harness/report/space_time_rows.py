@@ -152,7 +152,7 @@ def _of_bars(picture: Picture) -> Iterator[Event]:
         if bar.set_by not in drawn and not _begins_before(picture, bar, drawn):
             yield Event(bar.from_ns, "lane", f"{whose} is set", begins={bar.node: bar.owner})
         if bar.ended_by not in drawn and bar.to_ns <= picture.until_ns:
-            by = f" by {bar.ended_by.client}" if bar.ended_by is not None else ""
+            by = f" by {bar.ended_by.sender}" if bar.ended_by is not None else ""
             word = _ENDS.get(bar.ended, "is gone")
             is_over = bar.from_ns < bar.to_ns
             yield Event(bar.to_ns, "lane", f"{whose} {word}{by}", ends={bar.node: bar.owner}, is_over=is_over)

@@ -113,7 +113,7 @@ class _SvgDrawing:
             top, bottom = axis.y(max(bar.from_ns, picture.from_ns)), axis.y(min(bar.to_ns, picture.until_ns))
             x, is_over = self._x[bar.node] - 5 + 7 * track, bar.to_ns <= picture.until_ns
             inside = _box("bar", x, top, 10, bottom)
-            if is_over and bar.ended_by is not None and bar.ended_by.client != bar.owner:
+            if is_over and bar.ended_by is not None and bar.ended_by.sender != bar.owner:
                 inside += f'<path class="cut" d="M{pixels(x - 3)} {pixels(bottom)}h16"/>'
             yield _group(f"key {self._colour(bar.owner)}", words.of_bar(picture, bar), inside)
             if is_over and bar.ended in _SAID:

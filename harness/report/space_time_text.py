@@ -16,7 +16,8 @@ LINES: Final = 40
 _BREAK_NS: Final = 20_000_000
 """A longer time in which nothing happens is shown as a gap."""
 _TIME_WIDE: Final = 12
-_CLIENT_WIDE: Final = 4
+_CLIENT_WIDE: Final = (4, 8)
+"""The least and the most columns of a client's lane: it has room for the client's name."""
 _GUTTER, _WIDEST_GUTTER = 30, 40
 """For labels, between clients and nodes."""
 _LEAST_COLUMNS: Final = 60
@@ -43,8 +44,13 @@ def text_picture(picture: Picture, columns: int = COLUMNS, lines: int = LINES) -
 
 def least_columns(picture: Picture) -> int:
     """A picture in fewer columns is not to be read."""
-    lanes = _CLIENT_WIDE * len(picture.clients) + _LEAST_NODE * len(picture.nodes)
+    lanes = _client_wide(picture) * len(picture.clients) + _LEAST_NODE * len(picture.nodes)
     return max(_LEAST_COLUMNS, _TIME_WIDE + lanes)
+
+
+def _client_wide(picture: Picture) -> int:
+    least, most = _CLIENT_WIDE
+    return min(most, max([least, *(len(name) + 1 for name in picture.clients)]))
 
 
 class _TextDrawing:
@@ -53,14 +59,15 @@ class _TextDrawing:
     def __init__(self, picture: Picture, columns: int) -> None:
         self._picture, self._columns = picture, columns
         least, most = _NODE_WIDE
-        left = _TIME_WIDE + _CLIENT_WIDE * len(picture.clients)
+        client_wide = _client_wide(picture)
+        left = _TIME_WIDE + client_wide * len(picture.clients)
         wide = min(most, max(least, (columns - left - _GUTTER) // max(1, len(picture.nodes))))
         wide = max(_LEAST_NODE, min(wide, (columns - left) // max(1, len(picture.nodes))))
         nodes_at = min(max(left, columns - wide * len(picture.nodes)), left + _WIDEST_GUTTER)
-        self._at = {name: _TIME_WIDE + _CLIENT_WIDE * place for place, name in enumerate(picture.clients)}
+        self._at = {name: _TIME_WIDE + client_wide * place for place, name in enumerate(picture.clients)}
         self._at |= {name: nodes_at + 1 + wide * place for place, name in enumerate(picture.nodes)}
         self._gutter = range(left, nodes_at)
-        self._wide = wide
+        self._widths = dict.fromkeys(picture.clients, client_wide) | dict.fromkeys(picture.nodes, wide)
         self._held: defaultdict[str, list[str | None]] = defaultdict(list)
         for lane, whose in there_at_first(picture):
             self._held[lane].append(whose)
@@ -80,7 +87,7 @@ class _TextDrawing:
         cells = self._blank(with_lanes=False)
         self._write(cells, _TIME_WIDE - 4, "ms")
         for name, at in self._at.items():
-            self._write(cells, at, _cut(name, (_CLIENT_WIDE if name in self._picture.clients else self._wide) - 1))
+            self._write(cells, at, _cut(name, self._widths[name] - 1))
         return "".join(cells)
 
     def _gap(self, length_ns: int) -> str:
@@ -133,7 +140,7 @@ class _TextDrawing:
                 self._write(cells, at - 2, f"{LOST} ")
             elif event.kind == "request":
                 cells[at - 1] = "▶"
-                self._write(cells, at + 1, _cut(said, self._wide - 2))
+                self._write(cells, at + 1, _cut(said, self._widths[node] - 2))
         if event.kind == "reply":
             cells[begin + 1] = "◀"
         if event.kind == "lost":  # nothing goes on behind the last cross

@@ -52,7 +52,7 @@ def of_bar(picture: Picture, bar: KeyBar) -> list[str]:
         f"value {'unread' if bar.value is None else _cut(bar.value)}",
     ]
     if bar.ended_by is not None:
-        lines.append(f"{bar.ended} by {bar.ended_by.client}: {bar.ended_by.label}")
+        lines.append(f"{bar.ended} by {bar.ended_by.sender}: {bar.ended_by.label}")
     elif bar.ended:
         lines.append("then no longer observed" if bar.ended == "lost" else bar.ended)
     return lines

@@ -132,13 +132,47 @@ def test_a_client_that_stood_still_and_a_node_that_was_down_are_on_their_lanes()
     ]
 
 
-def test_tasks_share_the_lane_of_their_process() -> None:
+def test_tasks_share_the_lane_of_their_process_where_it_notes_none() -> None:
     history, links = History(clients=1, tasks=2).watch("n1"), Links()
     history.section("c1@1", 10, 60, asked=8).section("c1@2", 30, 50, asked=28)
     links.asked("c1", "n1", "SET k1 one", "OK", 8.1, 8.2, 8.3, 8.4)
     drawn = picture(history, links)
     assert drawn.clients == ("c1",)
     assert [(section.client, section.who) for section in drawn.sections] == [("c1", "c1@1"), ("c1", "c1@2")]
+
+
+def test_a_task_has_its_own_lane_where_its_process_notes_which_one_sends() -> None:
+    history, links = History(clients=2, tasks=2).watch("n1"), Links()
+    history.section("c1@1", 10, 60, asked=8).sets("c1@1", "one").section("c1@2", 30, 50, asked=28).sets("c1@2", "two")
+    history.seen("n1", "set", 9, "one", since=8, ttl=100).seen("n1", "deleted", 21, since=19)
+    history.seen("n1", "set", 29, "two", since=28, ttl=100).seen("n1", "blind", 1200)
+    history.fault("f1", 12, 25, paused_clients=("c1",))
+    links.asked("c1", "n1", "SET k1 one", "OK", 8.1, 8.2, 8.3, 8.4, task="c1@1")
+    links.asked("c2", "n1", "DEL k1", 1, 20, 20.1, 20.2, 20.3, task="c2@2")
+    links.asked("c1", "n1", "SET k1 two", "OK", 28.1, 28.2, 28.3, 28.4, task="c1@2")
+    links.asked("c1", "n1", "GET k1", "two", 29.1, 29.2, 29.3, 29.4)
+    drawn = picture(history, links)
+    assert drawn.clients == ("c1@1", "c1@2", "c1", "c2@2"), "c1: what it sent for none of its tasks"
+    assert [(a.client, a.did) for a in drawn.arrows] == [
+        ("c1@1", ""),
+        ("c2@2", "deletes c1@1's key"),
+        ("c1@2", ""),
+        ("c1", ""),
+    ]
+    assert [bar.owner for bar in drawn.bars] == ["c1@1", "c1@2"]
+    assert [section.client for section in drawn.sections] == ["c1@1", "c1@2"]
+    assert {out.lane for out in drawn.outages} == {"c1@1", "c1@2", "c1"}, "a process that is stopped stops its tasks"
+
+
+def test_what_a_process_sent_for_no_task_is_not_another_clients_doing() -> None:
+    history, links = History(clients=1, tasks=2).watch("n1"), Links()
+    history.section("c1@1", 10, 60, asked=8).sets("c1@1", "one").section("c1@2", 30, 50, asked=28).sets("c1@2", "two")
+    history.seen("n1", "set", 9, "one", since=8, ttl=100).seen("n1", "deleted", 21, since=19)
+    history.seen("n1", "set", 29, "two", since=28, ttl=100).seen("n1", "blind", 1200)
+    links.asked("c1", "n1", "SET k1 one", "OK", 8.1, 8.2, 8.3, 8.4, task="c1@1")
+    links.asked("c1", "n1", "DEL k1", 1, 20, 20.1, 20.2, 20.3)
+    links.asked("c1", "n1", "SET k1 two", "OK", 28.1, 28.2, 28.3, 28.4, task="c1@2")
+    assert [(a.client, a.did) for a in picture(history, links).arrows] == [("c1@1", ""), ("c1", ""), ("c1@2", "")]
 
 
 def test_nodes_that_were_not_watched_have_no_bars() -> None:
