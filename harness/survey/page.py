@@ -29,7 +29,8 @@ from harness.campaign.document import (
 )
 from harness.campaign.provenance import date_of
 from harness.campaign.study import Played
-from harness.survey import wording
+from harness.survey import advice, wording
+from harness.survey.advice import advise
 from harness.survey.findings import FOLDER, Finding
 from harness.survey.grid import PARTS, TTL_MS
 from harness.survey.promises import PROMISES, surveyed_as
@@ -50,6 +51,7 @@ def document_of(
         blocks=[
             Paragraph(f"{wording.headline(rows)}.", "lead"),
             Paragraph(wording.READING, "hint"),
+            *_advice(sorted_rows, played),
             *_matrices(sorted_rows, played),
             Paragraph("Point at a field to see why. A ✗ leads to what was found.", "hint"),
             Heading("How it was tested"),
@@ -87,8 +89,40 @@ def document_of(
     )
 
 
+def _advice(rows: Sequence[Row], played: Played) -> Iterator[Block]:
+    asked_on = _asked_on(played)
+    advised = list(advise(rows, asked_on))
+    if not advised:
+        return
+    yield Heading("Which one to take")
+    yield Paragraph(advice.RULE, "hint")
+    fields = [
+        (
+            f"{each.language_name}, {PARTS[each.nodes].lower()}",
+            _lock(each.row, asked_on),
+            each.kept,
+            each.lacks,
+            each.add,
+        )
+        for each in advised
+    ]
+    yield DataTable(("", "lock", "kept", "broken or not known", "what you add"), fields, "said")
+    yield Paragraph(advice.FENCE)
+
+
+def _lock(row: Row | None, asked_on: str) -> TableField:
+    if row is None:
+        return TableField("none")
+    note = f"{wording.version(row)} · {wording.released(row.library, asked_on)}"
+    return TableField(row.subject.name, note, why=wording.settings(row.subject))
+
+
+def _asked_on(played: Played) -> str:
+    return max((date_of(line.folder) for line in played.lines), default="")
+
+
 def _matrices(rows: Sequence[Row], played: Played) -> Iterator[Block]:
-    asked_on = max((date_of(line.folder) for line in played.lines), default="")
+    asked_on = _asked_on(played)
     for nodes, title in PARTS.items():
         some = [row for row in rows if row.subject.nodes == nodes]
         if some:

@@ -95,9 +95,19 @@ def about(row: Row, asked: str) -> str:
     library, subject = row.library, row.subject
     if subject.role != "library":
         return f"{OURS[subject.role]} · {subject.algorithm}"
-    name = f"{library.name} {library.version}"
-    said = (name, library.language, released(library, asked), downloads(subject, library.language), subject.algorithm)
+    said = (
+        version(row),
+        library.language,
+        released(library, asked),
+        downloads(subject, library.language),
+        subject.algorithm,
+    )
     return " · ".join(filter(None, said))
+
+
+def version(row: Row) -> str:
+    """`redlock 4.2.0`."""
+    return f"{row.library.name} {row.library.version}"
 
 
 def downloads(subject: Subject, language: str) -> str:

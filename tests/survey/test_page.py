@@ -71,6 +71,12 @@ def test_the_matrix_shows_every_answer_and_a_cross_leads_to_what_was_found(writt
     )
 
 
+def test_the_page_says_first_which_lock_to_take(written: Path) -> None:
+    said = (written / "survey.md").read_text().partition("## Which one to take")[2].partition("\n## ")[0]
+    rows = [line for line in said.splitlines() if line.startswith("| ")][1:]
+    assert rows == ["| Python, five servers | none |  | redlock-ng: validity true is broken |  |"]
+
+
 def test_the_page_says_how_each_library_was_configured(written: Path) -> None:
     table = (written / "survey.md").read_text().partition("## With which settings")[2].partition("\n## ")[0]
     assert re.findall(r"^\| ([\w-]+) \| \w+: ", table, re.MULTILINE) == ["redlock-ng"]
