@@ -29,8 +29,8 @@ from harness.campaign.document import (
 )
 from harness.campaign.provenance import date_of
 from harness.campaign.study import Played
-from harness.survey import advice, wording
-from harness.survey.advice import advise
+from harness.survey import wording
+from harness.survey.advice import FENCE, RULE, advise
 from harness.survey.findings import FOLDER, Finding
 from harness.survey.grid import PARTS, TTL_MS
 from harness.survey.promises import PROMISES, surveyed_as
@@ -95,7 +95,7 @@ def _advice(rows: Sequence[Row], played: Played) -> Iterator[Block]:
     if not advised:
         return
     yield Heading("Which one to take")
-    yield Paragraph(advice.RULE, "hint")
+    yield Paragraph(RULE, "hint")
     fields = [
         (
             f"{each.language_name}, {PARTS[each.nodes].lower()}",
@@ -107,7 +107,7 @@ def _advice(rows: Sequence[Row], played: Played) -> Iterator[Block]:
         for each in advised
     ]
     yield DataTable(("", "lock", "kept", "broken or not known", "what you add"), fields, "said")
-    yield Paragraph(advice.FENCE)
+    yield Paragraph(FENCE)
 
 
 def _lock(row: Row | None, asked_on: str) -> TableField:
