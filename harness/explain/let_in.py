@@ -81,14 +81,14 @@ def is_late_release(change: Change, owner: Side) -> bool:
 
 
 def _last_answers(run: Recorded, wire: WireRequests, side: Side) -> dict[str, WireRequest]:
-    """By node, the last request of the client's acquire that was answered. A process with several tasks sends those of
-    all of them; which is one task's is known only of requests that changed a key."""
-    process, _, task = side.client.partition("@")
-    if not task:
-        return {one.node: one for one in wire.of_client(process, side.asked_from_ns, side.start_ns)}
-    if run.ledger is None:
+    """By node, the last request of the client's acquire that was answered. Where it is not on record which task of a
+    process sent what, only requests that changed a key are known to be one's."""
+    ledger = run.ledger
+    if "@" not in side.client or (ledger is not None and ledger.notes_tasks):
+        return {one.node: one for one in wire.of_client(side.client, side.asked_from_ns, side.start_ns)}
+    if ledger is None:
         return {}
-    rows = run.ledger.rows
+    rows = ledger.rows
     asked = [wire.at(int(request)) for request in rows["request"][side.made(rows, "acquire")]]
     return {one.node: one for one in asked if one is not None and one.from_node_ns is not None}
 

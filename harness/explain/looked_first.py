@@ -68,9 +68,10 @@ def took_nothing(run: Recorded, wire: WireRequests | None, sides: Sequence[Side]
     rows = ledger.rows
     for side in sides:
         span = side.asked_from_ns, side.start_ns
-        asked = wire.of_client(process_of(side.client), *span)
+        asked = wire.of_client(side.client, *span)
         sent_ns = rows["from_client_ns"]
-        is_its = (rows["client"] == process_of(side.client)) & (sent_ns >= span[0]) & (sent_ns <= span[1])
+        is_its = (rows["client"] == process_of(side.client)) & (rows["sender"].isna() | (rows["sender"] == side.client))
+        is_its &= (sent_ns >= span[0]) & (sent_ns <= span[1])
         if not asked or (is_its & rows["what"].isin(_TAKES)).any() or not all(watched.saw(n, *span) for n in run.nodes):
             continue
         last = asked[-1]
@@ -115,7 +116,7 @@ def _look(wire: WireRequests, side: Side, took: Change) -> WireRequest | None:
     request = wire.at(int(took["request"]))
     if request is None or not _IF_FREE.isdisjoint(word.upper() for word in request.words):
         return None
-    before = wire.of_client(process_of(side.client), side.asked_from_ns, request.sent_ns)
+    before = wire.of_client(side.client, side.asked_from_ns, request.sent_ns)
     looks = (one for one in before if one.connection == request.connection and one.command in _LOOKS)
     looks = (one for one in looks if (one.command, one.reply) != ("EXISTS", "1"))  # another task's
     return max((one for one in looks if took["key"] in one.keys), key=lambda one: one.sent_ns, default=None)

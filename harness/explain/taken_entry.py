@@ -87,7 +87,7 @@ def _on_its_turn(
 
 def _look(wire: WireRequests, side: Side, entry: Entry, by_ns: int) -> WireRequest | None:
     """The last request of the side's acquire that was answered with this entry by then."""
-    asked = wire.of_client(process_of(side.client), side.asked_from_ns, side.start_ns)
+    asked = wire.of_client(side.client, side.asked_from_ns, side.start_ns)
     seen = (one for one in asked if one.node == entry.node and entry.key in one.keys and one.command in _LOOKS)
     seen = (one for one in seen if one.reply == json.dumps(entry.member) and (one.from_node_ns or by_ns) < by_ns)
     return max(seen, key=lambda one: one.sent_ns, default=None)
@@ -146,5 +146,5 @@ def _is_anothers(change: Change, side: Side, entered: Side) -> bool:
 
 def _granted_ns(wire: WireRequests, side: Side) -> int:
     """When the last answer to the client's acquire left a node: from then on it had the lock."""
-    asked = wire.of_client(process_of(side.client), side.asked_from_ns, side.start_ns)
+    asked = wire.of_client(side.client, side.asked_from_ns, side.start_ns)
     return max((one.from_node_ns for one in asked if one.from_node_ns is not None), default=side.start_ns)

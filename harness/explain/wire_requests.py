@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from fencepost.history import process_of
 from harness.history.change_causes import SCRIPTS
 from harness.history.error_replies import is_refusal
 from harness.history.groups import Bools, Ints
@@ -61,6 +62,10 @@ class WireRequest:
     def sender(self) -> str:
         """The task that sent it, where that is on record; its process otherwise."""
         return self.task or self.client
+
+    def may_be_of(self, client: str) -> bool:
+        """Whether it may be this client's, or this task's."""
+        return self.client == process_of(client) and (client == self.client or self.task in (None, client))
 
     @property
     def sent_ns(self) -> int:
@@ -156,9 +161,9 @@ class WireRequests:
 
     def of_client(self, client: str, from_ns: int, to_ns: int) -> list[WireRequest]:
         """The requests that the client sent after the first time, and whose replies it had by the second, in the order
-        in which they were sent."""
+        in which they were sent. Of a task: its own, and those of which it is not known whose they are."""
         rows = np.flatnonzero(self._is_ours & (self._sent >= from_ns) & (self._came <= to_ns))
-        own = [one for one in self.in_rows(rows) if one.client == client]
+        own = [one for one in self.in_rows(rows) if one.may_be_of(client)]
         return sorted(own, key=lambda one: one.sent_ns)
 
     def were_sent(self, client: str, node: str, from_ns: int, to_ns: int) -> bool:

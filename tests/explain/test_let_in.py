@@ -81,3 +81,15 @@ def test_an_answer_to_another_task_of_the_process_is_not_told() -> None:
     sentence = story.told("overlap").sentence
     assert "nil" not in sentence
     assert "let both in" not in sentence
+
+
+def test_of_tasks_that_are_on_record_the_answers_are_each_ones_own() -> None:
+    """While c1@1 is let in by a count, c1@3 of the same process is refused."""
+    story = Story(clients=2, nodes=1, tasks=3).watched("n1")
+    for task, at in (("c2@1", 9), ("c1@1", 29)):
+        story.request(task, "n1", f"ZADD places 1 {task}", at, at + 0.5, reply="1", told=at + 0.8)
+        story.seen("n1", "changed", at + 1, since=at - 1, key="places")
+    story.request("c1@3", "n1", "ZADD places 2 c1@3", 29, 29.6, reply="0", told=29.9, did=False)
+    story.op("c1@3", "acquire", "fail", 1, 28, 31)
+    story.section("c2@1", 10, 60, asked=8).section("c1@1", 30, 50, asked=28)
+    assert "c1@1's ZADD with 1 at +29.5 ms" in story.told("overlap").sentence

@@ -63,3 +63,15 @@ def test_a_client_looked_and_set_the_key_when_another_one_had_it(golden: Golden)
 )
 def test_it_did_not_look_first(how: dict[str, Any]) -> None:
     assert two(**how).cause == "overwritten"
+
+
+@pytest.mark.parametrize(("looks", "cause"), [("c2@1", "looked first"), ("c2@2", "overwritten")])
+def test_what_another_task_of_its_process_saw_is_no_look_of_the_client(looks: str, cause: str) -> None:
+    story = Story(nodes=1, clients=2, tasks=2).watched("n1").section("c1@1", 12, 70, asked=8)
+    story.section("c2@1", 14, 60, asked=7).op("c2@2", "acquire", "fail", 1, 8, 20)
+    story.request(looks, "n1", "EXISTS k1", 8.5, 9, told=9.2, reply="0", did=False)
+    for at, task, said in ((10, "c1@1", "SET k1 first"), (11, "c2@1", "SET k1 second")):
+        story.request(task, "n1", said, at, at + 0.5, told=at + 0.8, did=False)
+        story.seen("n1", "set", at + 0.4, said.split()[2], since=at, ttl=400)
+        story.by(story.key_events[-1], len(story.requests) - 1)
+    assert story.told("overlap").cause == cause
