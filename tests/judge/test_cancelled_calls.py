@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from harness.checkers import free_waits, liveness, starvation
+from tests.judge.free_waits import waits
 from tests.judge.histories import History, ms
-from tests.judge.test_free_waits import waits
 from tests.judge.test_starvation import tried
 from tests.judge.test_undeleted_keys import late, not_undone
 
