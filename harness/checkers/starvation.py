@@ -8,8 +8,8 @@ reach a majority of the nodes. But a lock is there to be acquired:
   got in. Any key that a former holder left had expired by then, and there was time for several rounds. An acquire may
   be allowed many rounds; where each client that tried had answers for `LEAST_ROUNDS` or more, and the votes were split,
   its limit does not matter.
-- `starved-client`: a client tried in vain for `STARVED_TTLS` lease times, and others got in so often that chance does
-  not explain it.
+- `starved-client`: a client tried in vain for one section, with a majority of the nodes in reach for `STARVED_TTLS` lease
+  times in all, and meanwhile others got in so often that chance does not explain it.
 
 A gap is the lock's fault if the record says what kept all clients out: a node was out of reach for most of it (the lock
 fails because one node does), keys were stuck on too many nodes, or votes were split. Otherwise it is not known whether
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -79,10 +80,10 @@ class _Gap(Stretch):
 
 
 def check(run: Recorded) -> Answer:
-    waits = list(_waits(run))
-    gaps = list(_gaps(run, waits))
+    tries = list(_tries(run))
+    gaps = list(_gaps(run, list(chain.from_iterable(tries))))
     # Readers that keep coming may keep a writer out.
-    starved = [wait for wait in waits if run.is_exclusive and _is_starved(run, wait)]
+    starved = [_whole(parts) for parts in tries if run.is_exclusive and _is_starved(run, parts)]
     figures = Figures(
         gaps=len(gaps),
         longest_gap_ms=longest_ms(gaps) or 0.0,
@@ -99,8 +100,12 @@ def check(run: Recorded) -> Answer:
 
 def least_gap_ms(run: Recorded) -> float:
     """A gap that is shorter is not worth a word."""
-    rounds_ms = max((run.acquire_limit_ms or 0) - run.config.wait_ms, 0)
-    return max(LEAST_TIMES * run.lease_ms, LEAST_TIMES * rounds_ms, LEAST_MS)
+    return max(LEAST_TIMES * run.lease_ms, LEAST_TIMES * _rounds_ms(run), LEAST_MS)
+
+
+def _rounds_ms(run: Recorded) -> float:
+    """How long the lock goes on trying by itself, whatever it is told to wait."""
+    return max((run.acquire_limit_ms or 0) - run.config.wait_ms, 0)
 
 
 def _shortest_ns(run: Recorded) -> int:
@@ -108,9 +113,9 @@ def _shortest_ns(run: Recorded) -> int:
     return round(max(LEAST_TIMES * run.lease_ms, LEAST_MS) * 1e6)
 
 
-def _waits(run: Recorded) -> Iterator[Wait]:
-    """The tries for one section, as long as the client certainly could reach a majority of the nodes: those that lasted
-    long enough to matter, in the order of their beginnings."""
+def _tries(run: Recorded) -> Iterator[list[Wait]]:
+    """The tries for one section, in the order of their beginnings: the parts of each in which the client certainly could
+    reach a majority of the nodes, and that lasted long enough to matter."""
     each = recorded_waits(run, _shortest_ns(run)).sort_values("since")
     if not len(each):
         return
@@ -122,9 +127,9 @@ def _waits(run: Recorded) -> Iterator[Wait]:
     }
     for client, key, since, until in rows_of(each, "client", "key", "since", "until"):
         able = ((a, b) for a, b, some in stretches[run.nodes_of(str(key))] if str(client) in some)
-        for a, b in merged(able, since, until):
-            if b - a >= _shortest_ns(run):
-                yield Wait(str(client), str(key), a, b)
+        long = ((a, b) for a, b in merged(able, since, until) if b - a >= _shortest_ns(run))
+        if parts := [Wait(str(client), str(key), a, b) for a, b in long]:
+            yield parts
 
 
 def _gaps(run: Recorded, waits: Sequence[Wait]) -> Iterator[_Gap]:
@@ -191,14 +196,18 @@ def _free(wait: Wait, starts: Ints, taken: Sequence[tuple[int, int]]) -> Iterato
     yield at, wait.until_ns
 
 
-def _is_starved(run: Recorded, wait: Wait) -> bool:
+def _whole(parts: Sequence[Wait]) -> Wait:
+    return parts[0]._replace(until_ns=parts[-1].until_ns)
+
+
+def _is_starved(run: Recorded, parts: Sequence[Wait]) -> bool:
     # A lock that tries seldom, for long, loses its few tries by chance.
-    if wait.length_ns < max(STARVED_TTLS * run.lease_ms, run.acquire_limit_ms or 0) * 1e6:
+    if sum(part.length_ns for part in parts) < max(STARVED_TTLS * run.lease_ms, _rounds_ms(run)) * 1e6:
         return False
-    sections = run.sections
-    start = sections["start_ns"].to_numpy(np.int64)
-    inside = (start > wait.since_ns) & (start < wait.until_ns) & (sections["key"] == wait.key).to_numpy(np.bool_)
-    return int(inside.sum()) >= STARVED_GRANTS * run.config.rivals
+    own = run.sections[(run.sections["key"] == parts[0].key).to_numpy(np.bool_)]
+    start = own["start_ns"].to_numpy(np.int64)
+    grants = sum(int(((start > part.since_ns) & (start < part.until_ns)).sum()) for part in parts)
+    return grants >= STARVED_GRANTS * run.config.rivals
 
 
 def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
@@ -234,9 +243,9 @@ def _crowd_in_words(run: Recorded) -> str:
 def _starved(run: Recorded, waits: Sequence[Wait]) -> Finding:
     clients = plural(len({wait.client for wait in waits}), "client")
     text = (
-        f"{clients} that could reach a majority of the nodes tried in vain for up to "
-        f"{milliseconds(longest_ms(waits))}, while other clients acquired the lock again and "
-        f"again (TTL {run.lease_ms:.0f} ms)"
+        f"{clients} tried in vain for up to {milliseconds(longest_ms(waits))}, at least {STARVED_TTLS} TTLs of it with a "
+        "majority of the nodes in reach, while other clients acquired the lock again and again "
+        f"(TTL {run.lease_ms:.0f} ms)"
     )
 
     def example(wait: Wait) -> dict[str, object]:

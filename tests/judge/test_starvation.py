@@ -410,9 +410,9 @@ def test_obstacles_in_words(golden: Golden) -> None:
 # Clients that starve.
 
 
-def starving(grants: int, until: float = 10_200) -> History:
+def starving(grants: int, until: float = 10_200, **config: Any) -> History:
     """c2 tries in vain while c1 is let in so often."""
-    history = tried(200, until, ttl_ms=1000)
+    history = tried(200, until, ttl_ms=1000, **config)
     for number in range(grants):
         at = 300 + number * 95
         history.section("c1", at, at + 5, number=number + 2)
@@ -436,6 +436,21 @@ def test_a_client_does_not_starve_within_the_time_that_the_lock_allows_one_acqui
     history.acquire_limit_ms = limit_ms
     figures: Any = check(history.recorded()).figures
     assert len(figures.starved) == number
+
+
+def test_that_it_was_told_to_wait_does_not_let_a_client_starve() -> None:
+    history = starving(100, wait_ms=20_000)
+    history.acquire_limit_ms = 20_100
+    figures: Any = check(history.recorded()).figures
+    assert figures.starved == ("c2",)
+
+
+@pytest.mark.parametrize(("grants", "until", "starved"), [(101, 10_250, 1), (100, 10_250, 0), (101, 10_249, 0)])
+def test_a_fault_does_not_let_a_client_begin_anew(grants: int, until: float, starved: int) -> None:
+    """For 50 ms, in which c1 is let in once, c2 cannot reach the nodes."""
+    history = starving(grants, until).fault("f1", 5_000, 5_050, cut_links=[("c2", node) for node in ("n1", "n2", "n3")])
+    figures: Any = check(history.recorded()).figures
+    assert len(figures.starved) == starved
 
 
 def test_a_writer_that_readers_keep_out_does_not_starve() -> None:
