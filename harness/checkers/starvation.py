@@ -8,8 +8,8 @@ reach a majority of the nodes. But a lock is there to be acquired:
   got in. Any key that a former holder left had expired by then, and there was time for several rounds. An acquire may
   be allowed many rounds; where each client that tried had answers for `LEAST_ROUNDS` or more, and the votes were split,
   its limit does not matter.
-- `starved-client`: a client tried in vain for one section, with a majority of the nodes in reach for `STARVED_TTLS` lease
-  times in all, and meanwhile others got in so often that chance does not explain it.
+- `starved-client`: a client tried in vain for one section, with a majority of the nodes in reach for `STARVED_TTLS`
+  lease times in all, and meanwhile others got in so often that chance does not explain it.
 
 A gap is the lock's fault if the record says what kept all clients out: a node was out of reach for most of it (the lock
 fails because one node does), keys were stuck on too many nodes, or votes were split. Otherwise it is not known whether
@@ -114,8 +114,8 @@ def _shortest_ns(run: Recorded) -> int:
 
 
 def _tries(run: Recorded) -> Iterator[list[Wait]]:
-    """The tries for one section, in the order of their beginnings: the parts of each in which the client certainly could
-    reach a majority of the nodes, and that lasted long enough to matter."""
+    """The tries for one section, in the order of their beginnings: the parts of each in which the client certainly
+    could reach a majority of the nodes, and that lasted long enough to matter."""
     each = recorded_waits(run, _shortest_ns(run)).sort_values("since")
     if not len(each):
         return
@@ -243,8 +243,8 @@ def _crowd_in_words(run: Recorded) -> str:
 def _starved(run: Recorded, waits: Sequence[Wait]) -> Finding:
     clients = plural(len({wait.client for wait in waits}), "client")
     text = (
-        f"{clients} tried in vain for up to {milliseconds(longest_ms(waits))}, at least {STARVED_TTLS} TTLs of it with a "
-        "majority of the nodes in reach, while other clients acquired the lock again and again "
+        f"{clients} tried in vain for up to {milliseconds(longest_ms(waits))}, at least {STARVED_TTLS} TTLs of it with "
+        "a majority of the nodes in reach, while other clients acquired the lock again and again "
         f"(TTL {run.lease_ms:.0f} ms)"
     )
 
