@@ -271,11 +271,14 @@ def _attempt(run: Recorded, after: After, key: _Key) -> dict[str, object]:
 
 
 def _release(run: Recorded, key: _Key) -> dict[str, object]:
-    """How the release ended that left the key, what it asked the node last, and what the node replied."""
+    """How the release ended that left the key, what it asked the node last, and what the node replied; or whether it
+    asked other nodes alone."""
     client, ledger = str(key.client), run.ledger
     assert ledger is not None, "else there would be no owners"
-    sent = ledger.sent.between(client, key.node, key.asked_ns, key.done_ns)
-    asked = {"asked": sent[-1].command, "reply": sent[-1].reply or ""} if sent else {}
+    sent = {node: ledger.sent.between(client, node, key.asked_ns, key.done_ns) for node in run.nodes}
+    asked: dict[str, object] = {"asked_others": True} if any(sent.values()) else {}
+    if own := sent[key.node]:
+        asked = {"asked": own[-1].command, "reply": own[-1].reply or ""}
     other = None if key.use is None else another_key(run, key.use)
     named = {} if other is None else {"another_key": other.in_words()}
     return {"by": client, "outcome": key.outcome, **asked, **named}
@@ -315,6 +318,10 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     told = f"{where}{case.text('by')}'s release {said}, at {case.at()}, {although}."
     if "another_key" in example:
         told, cause = f"{told[:-1]}: {example['another_key']}.", "another key"
+    if "asked_others" in example:
+        # By what these answered, the lock may not have been held.
+        cause = None if cause == "denied" else cause
+        return Told(f"{told} The release asked other nodes, and this one for nothing.", cause=cause)
     if "asked" not in example:
         return Told(f"{told} The release asked the node for nothing.", cause=cause)
     reply = printable(str(example["reply"])[:_LONGEST])

@@ -471,6 +471,26 @@ def test_a_release_that_said_that_the_lock_was_not_held(outcome: str, cause: str
     assert told.explanations[0].cause == cause
 
 
+def test_a_release_that_asked_other_nodes_alone_may_know_by_them_that_the_lock_was_not_held() -> None:
+    history = History(ttl_ms=900, nodes=3).watch("n1", "n2", "n3")
+    for number in range(3):
+        at, value = 1_000 * number, f"v{number}"
+        history.section("c1", at + 10, None, number=number, asked=at + 5)
+        for node in ("n1", "n2", "n3"):
+            history.request("c1", node, f"SET k1 {value} NX PX 900", at + 7, at + 8)
+            history.seen(node, "set", at + 8, value, since=at + 6, ttl=900)
+        for node in ("n1", "n2"):
+            history.request("c1", node, "DEL k1", at + 52, at + 53, reply="1")
+            history.seen(node, "deleted", at + 54, since=at + 51)
+        history.op("c1", "release", "fail", number, at + 50, at + 60).seen("n3", "expired", at + 910, since=at + 905)
+    for node in ("n1", "n2", "n3"):
+        history.seen(node, "blind", 9_000)
+    run = history.recorded()
+    (finding,) = check(run).findings
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert (finding.count, told.explanations[0].cause) == (3, None)
+
+
 def called_lost(
     *asked: tuple[str, str | None], deadline: float = 100, outcome: str = "fail", nodes: int = 1, times: int = 3
 ) -> History:

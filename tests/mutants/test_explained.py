@@ -103,7 +103,7 @@ def test_the_declared_finding_is_explained_rather_than_another_one_that_names_it
 def test_every_mutant_declares_a_cause_if_its_finding_does_not_say_all(name: str) -> None:
     mutant = MUTANTS[name]
     may_be = {
-        "lease-outlasts-keys": ("", "not prolonged"),
+        "lease-outlasts-keys": ("", "not prolonged", "short TTL"),
         "keys-left-behind": ("", "denied", "not undone"),
         "lost-lease-extended": ("", "set by an extension"),
         "orphan-outlasts-ttl": ("", "no expiry", "renewed unheld"),

@@ -136,6 +136,7 @@ class ExpiresInSeconds(Redlock):
     "the keys live as long as the lease",
     conditions="busy",
     finding="lease-outlasts-keys",
+    cause="short TTL",
 )
 class SetsForLess(Redlock):
     """A holder that uses its whole lease shares the end of it with the next one."""

@@ -96,7 +96,7 @@ class OneValuePerSecond(Redlock):
     "the value is unique among all requesters, not only among processes",
     conditions="busy",
     finding="overlap",
-    cause="shared value",
+    cause="another task's release",
     source="teableio/teable#3238",
 )
 class OneValuePerProcess(TwoThreads):
