@@ -52,6 +52,16 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         prediction="confirmed",
     ),
     Claim(
+        name="get-then-del",
+        sources=("overview", "questions"),
+        gist="A client that asks for the value with GET and then sends DEL, instead of a script that does both, can "
+        "delete the lock of another client.",
+        says="can",
+        trials=(Trial("release-by-get-and-del"), Trial("release-by-script-held-up", "control")),
+        prediction="confirmed",
+        remark="The release begins in time; between its two commands the lease ends.",
+    ),
+    Claim(
         name="setnx-no-expiry",
         sources=("overview", "questions", "analysis"),
         gist="SETNX without an expiry deadlocks when the holder dies.",

@@ -1,0 +1,48 @@
+"""What a release deletes: the client's own key, the next holder's, or too few."""
+
+from __future__ import annotations
+
+from harness.scripts.expect import no_overlaps_blamed_on, overlaps_blamed_on, sections
+from harness.scripts.experiment import Stage, experiment
+
+
+def held_up_while_releasing(stage: Stage) -> None:
+    """The first client releases in time, and the first reply to it is held until the lease is over and the second
+    client holds the lock. Then a third one asks for it."""
+    one, two, three = stage.clients("c1", "c2", "c3")
+    one.acquire("k1")
+    stage.wait("0.5ttl")  # it waits for a reply for one TTL at most
+    one.hold_replies("n1")
+    released = one.begin("release")
+    stage.wait("0.6ttl")
+    two.acquire("k1")
+    one.let_go()
+    released()
+    three.acquire("k1")
+
+
+@experiment(
+    lock="workloads.mutants:ComparesThenFrees",
+    nodes=1,
+    clients=3,
+    ttl_ms=2_000,
+    node_timeout_ms=2_000,
+    expect=overlaps_blamed_on("lock"),
+)
+def release_by_get_and_del(stage: Stage) -> None:
+    """A client that is held up between GET and DEL deletes the next holder's key, and a third client enters beside
+    that one."""
+    held_up_while_releasing(stage)
+
+
+@experiment(
+    lock="set-nx-px",
+    nodes=1,
+    clients=3,
+    ttl_ms=2_000,
+    node_timeout_ms=2_000,
+    expect=no_overlaps_blamed_on("lock") & sections(2),
+)
+def release_by_script_held_up(stage: Stage) -> None:
+    """A script compares and deletes at once: it is over when the client is held up, and the third client is refused."""
+    held_up_while_releasing(stage)
