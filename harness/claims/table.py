@@ -62,6 +62,14 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         remark="The release begins in time; between its two commands the lease ends.",
     ),
     Claim(
+        name="fixed-value",
+        sources=("questions",),
+        gist="A fixed value instead of a random one lets a release delete the lock of another client.",
+        says="can",
+        trials=(Trial("release-of-a-fixed-value"), Trial("release-after-comparing", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
         name="setnx-no-expiry",
         sources=("overview", "questions", "analysis"),
         gist="SETNX without an expiry deadlocks when the holder dies.",

@@ -9,6 +9,7 @@ import pytest
 
 from tests.locks.conftest import Server, granted
 from workloads.base import LockSettings, NodeAddress
+from workloads.cheap_values import FixedValue
 from workloads.guarded_lock import GuardedLock
 from workloads.locks.control_wall_clock import LeaseByWallClock
 from workloads.locks.primary_replica import PrimaryReplica
@@ -62,7 +63,7 @@ def test_a_lock_without_an_expiry_says_how_long_its_key_lives(opened: Open) -> N
     assert lease.granted_ms > 1_000 * TTL_MS
 
 
-@pytest.mark.parametrize(("kind", "misbehaves"), [(SetNxPx, False), (SetNxPxDel, True)])
+@pytest.mark.parametrize(("kind", "misbehaves"), [(SetNxPx, False), (SetNxPxDel, True), (FixedValue, True)])
 def test_a_release_that_comes_too_late_deletes_the_next_holder_s_key_only_if_it_does_not_compare(
     opened: Open, servers: list[Server], kind: type[Redlock], misbehaves: bool
 ) -> None:
@@ -74,8 +75,11 @@ def test_a_release_that_comes_too_late_deletes_the_next_holder_s_key_only_if_it_
     assert servers[0].client().exists("k") == (0 if misbehaves else 1)
 
 
-def test_a_refused_attempt_of_the_plain_del_leaves_the_key_alone(opened: Open, servers: list[Server]) -> None:
-    one, other = opened(SetNxPxDel), opened(SetNxPxDel)
+@pytest.mark.parametrize("kind", [SetNxPxDel, FixedValue])
+def test_a_refused_attempt_leaves_the_key_alone_even_if_a_release_does_not(
+    opened: Open, servers: list[Server], kind: type[Redlock]
+) -> None:
+    one, other = opened(kind), opened(kind)
     lease = granted(one.acquire("k", TTL_MS))
     assert other.acquire("k", TTL_MS) is None
     assert servers[0].client().get("k") == lease.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.scripts.expect import no_overlaps_blamed_on, overlaps_blamed_on, sections
 from harness.scripts.experiment import Stage, experiment
+from harness.scripts.experiments.one_node import late_release
 
 
 def held_up_while_releasing(stage: Stage) -> None:
@@ -46,3 +47,12 @@ def release_by_get_and_del(stage: Stage) -> None:
 def release_by_script_held_up(stage: Stage) -> None:
     """A script compares and deletes at once: it is over when the client is held up, and the third client is refused."""
     held_up_while_releasing(stage)
+
+
+@experiment(
+    lock="workloads.cheap_values:FixedValue", nodes=1, clients=3, ttl_ms=2_000, expect=overlaps_blamed_on("lock")
+)
+def release_of_a_fixed_value(stage: Stage) -> None:
+    """If all clients set the same value, a release that comes late finds it in the next holder's key and deletes that,
+    and a third client enters beside that holder."""
+    late_release(stage)
