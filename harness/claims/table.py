@@ -70,6 +70,31 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         prediction="confirmed",
     ),
     Claim(
+        name="time-as-value",
+        sources=("proposal", "analysis"),
+        gist="For most environments, the time in microseconds with the client's name is unique enough as a value.",
+        says="always",
+        trials=(
+            Trial("release-of-time-and-name"),
+            Trial("two-tasks-one-after-the-other"),
+            Trial("release-of-a-fixed-value", "control"),
+        ),
+        prediction="confirmed",
+        remark="It is enough while a client never sets a value in the same microsecond twice; the next row says when "
+        "it does.",
+    ),
+    Claim(
+        name="time-as-value-repeated",
+        sources=("proposal", "analysis"),
+        gist="The time in microseconds with the client's name is not as safe as a random value: it can repeat.",
+        says="can",
+        trials=(Trial("two-tasks-at-the-same-time"), Trial("two-tasks-one-after-the-other", "control")),
+        prediction="confirmed",
+        remark="It repeats if the client's clock steps back, or if two tasks with one name ask in the same "
+        "microsecond. It does harm if both are at work at the same time. In the script the clock stands still, so that "
+        "the tasks meet for certain; a step back meets the same microsecond only by chance.",
+    ),
+    Claim(
         name="setnx-no-expiry",
         sources=("overview", "questions", "analysis"),
         gist="SETNX without an expiry deadlocks when the holder dies.",

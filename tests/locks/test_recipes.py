@@ -9,7 +9,7 @@ import pytest
 
 from tests.locks.conftest import Server, granted
 from workloads.base import LockSettings, NodeAddress
-from workloads.cheap_values import FixedValue
+from workloads.cheap_values import FixedValue, TimeAndName
 from workloads.guarded_lock import GuardedLock
 from workloads.locks.control_wall_clock import LeaseByWallClock
 from workloads.locks.primary_replica import PrimaryReplica
@@ -63,7 +63,9 @@ def test_a_lock_without_an_expiry_says_how_long_its_key_lives(opened: Open) -> N
     assert lease.granted_ms > 1_000 * TTL_MS
 
 
-@pytest.mark.parametrize(("kind", "misbehaves"), [(SetNxPx, False), (SetNxPxDel, True), (FixedValue, True)])
+@pytest.mark.parametrize(
+    ("kind", "misbehaves"), [(SetNxPx, False), (SetNxPxDel, True), (FixedValue, True), (TimeAndName, False)]
+)
 def test_a_release_that_comes_too_late_deletes_the_next_holder_s_key_only_if_it_does_not_compare(
     opened: Open, servers: list[Server], kind: type[Redlock], misbehaves: bool
 ) -> None:

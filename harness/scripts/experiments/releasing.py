@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from harness.scripts.expect import no_overlaps_blamed_on, overlaps_blamed_on, sections
+from harness.scripts.expect import no_overlaps, no_overlaps_blamed_on, overlaps_blamed_on, sections
 from harness.scripts.experiment import Stage, experiment
 from harness.scripts.experiments.one_node import late_release
+from nemesis.clock import WrongClock
 
 
 def held_up_while_releasing(stage: Stage) -> None:
@@ -56,3 +57,41 @@ def release_of_a_fixed_value(stage: Stage) -> None:
     """If all clients set the same value, a release that comes late finds it in the next holder's key and deletes that,
     and a third client enters beside that holder."""
     late_release(stage)
+
+
+@experiment(
+    lock="workloads.cheap_values:TimeAndName",
+    nodes=1,
+    clients=3,
+    ttl_ms=2_000,
+    expect=no_overlaps_blamed_on("lock") & sections(2),
+)
+def release_of_time_and_name(stage: Stage) -> None:
+    """A release that compares the time and the client's name leaves the next holder's key alone."""
+    late_release(stage)
+
+
+def beside_another_task(stage: Stage) -> None:
+    """The holder's process has another task, which asks for the same lock again and again. So does the second client,
+    for a while."""
+    one, two = stage.clients("c1", "c2")
+    one.enter("k1", within="0.2ttl")
+    two.enter("k1", within="0.1ttl")
+
+
+@experiment(
+    lock="workloads.cheap_values:TimeAndNameOfTwoTasks", nodes=1, clocks=True, expect=overlaps_blamed_on("lock")
+)
+def two_tasks_at_the_same_time(stage: Stage) -> None:
+    """While the clock of a client stands still, its tasks set the same value: the refused attempt of one of them
+    deletes the key of the other, and another client enters beside that one."""
+    stage.inject("clock", WrongClock(rate_percent=-100, clients=("c1",)))
+    beside_another_task(stage)
+
+
+@experiment(
+    lock="workloads.cheap_values:TimeAndNameOfTwoTasks", nodes=1, clocks=True, expect=no_overlaps() & sections(1)
+)
+def two_tasks_one_after_the_other(stage: Stage) -> None:
+    """While the clock of a client moves on, a task that asks later sets another value, and the lock is kept."""
+    beside_another_task(stage)
