@@ -459,6 +459,18 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         prediction="confirmed",
     ),
     Claim(
+        name="node-time-limit",
+        sources=("proposal", "overview", "questions"),
+        gist="A time limit for each node that is small compared with the TTL keeps a node that is down from delaying "
+        "an acquire.",
+        says="always",
+        trials=(Trial("short-wait-for-a-silent-node"), Trial("long-wait-for-a-silent-node", "control")),
+        prediction="confirmed",
+        remark="Two nodes of five are silent: one hangs, one is out of reach. With 50 ms for each of them the client "
+        "waits for less than a second, with two seconds for four. A node whose server has only ended refuses the "
+        "connection at once, so it costs nothing.",
+    ),
+    Claim(
         name="partition-penalty",
         sources=("proposal", "analysis"),
         gist="Clients that are cut off before they release make the lock unavailable for its TTL.",

@@ -14,7 +14,7 @@ from harness.history.parts_that_fail import AT_FAULT, Part
 from harness.verdict import F, Verdict
 
 if TYPE_CHECKING:
-    from harness.checkers import capacity, exclusion, fencing, updates
+    from harness.checkers import capacity, exclusion, fencing, liveness, updates
     from harness.history.overlaps import OverlapBlame
 
 
@@ -78,6 +78,22 @@ def sections(number: int) -> Expectation:
     return Expectation(f"{plural(number, 'section')} in all", lambda verdict: _exclusion(verdict).sections == number)
 
 
+def waited_at_most(limit_ms: int) -> Expectation:
+    """Every client that acquired the lock had it this long after it first asked; holds too if none did."""
+    return Expectation(
+        f"no client waits for longer than {limit_ms} ms",
+        lambda verdict: (_liveness(verdict).wait_ms.max or 0) <= limit_ms,
+    )
+
+
+def waited_longer_than(limit_ms: int) -> Expectation:
+    """A client had the lock only when more than this time had passed since it first asked."""
+    return Expectation(
+        f"a client waits for longer than {limit_ms} ms",
+        lambda verdict: (_liveness(verdict).wait_ms.max or 0) > limit_ms,
+    )
+
+
 def lost_updates() -> Expectation:
     return Expectation("an acknowledged update is lost", lambda verdict: _updates(verdict).lost > 0)
 
@@ -121,6 +137,12 @@ def _capacity(verdict: Verdict) -> capacity.Figures:
 
 def _fencing(verdict: Verdict) -> fencing.Figures:
     from harness.checkers.fencing import Figures
+
+    return _figures(verdict, Figures)
+
+
+def _liveness(verdict: Verdict) -> liveness.Figures:
+    from harness.checkers.liveness import Figures
 
     return _figures(verdict, Figures)
 

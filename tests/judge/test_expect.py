@@ -15,6 +15,8 @@ from harness.scripts.expect import (
     sections,
     stale_writes_refused,
     tokens_went_back,
+    waited_at_most,
+    waited_longer_than,
 )
 from harness.scripts.experiment import experiment
 from harness.scripts.play import ExpectationOutcome, judge_expectation
@@ -51,6 +53,13 @@ def test_the_part_of_the_lock_that_failed_can_be_expected() -> None:
 def test_the_number_of_sections_can_be_expected() -> None:
     assert sections(2).holds(of(APART))
     assert not sections(1).holds(of(APART))
+
+
+def test_how_long_clients_wait_can_be_expected() -> None:
+    soon, late = (of(History().section("c1", start, 90, asked=0)) for start in (20, 60))
+    assert [waited_at_most(40).holds(one) for one in (soon, late)] == [1, 0]
+    assert [waited_longer_than(40).holds(one) for one in (soon, late)] == [0, 1]
+    assert not waited_longer_than(0).holds(of(History()))
 
 
 def test_one_section_is_called_one() -> None:

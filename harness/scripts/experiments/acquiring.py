@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from harness.scripts.expect import no_overlaps, no_overlaps_blamed_on, overlaps_blamed_on, sections
+from harness.scripts.expect import (
+    no_overlaps,
+    no_overlaps_blamed_on,
+    overlaps_blamed_on,
+    sections,
+    waited_at_most,
+    waited_longer_than,
+)
 from harness.scripts.experiment import Stage, experiment
 from nemesis.pause import Pause
 
@@ -77,6 +84,26 @@ def three_of_five_down(stage: Stage) -> None:
     with_nodes_gone(stage)  # both are refused
     nodes.start()
     stage.client("c1").enter("k3", within="20s")
+
+
+def with_two_silent_nodes(stage: Stage) -> None:
+    """The client asks one node after the other, of which one is out of reach and another one hangs."""
+    one = stage.client("c1")
+    one.sees("n1", "n3", "n4", "n5")
+    stage.inject("pause", Pause(nodes=("n1",)))
+    one.acquire("k1")
+
+
+@experiment(acquire_mode="sequential", node_timeout_ms=50, clients=1, expect=waited_at_most(1_000) & sections(1))
+def short_wait_for_a_silent_node(stage: Stage) -> None:
+    """With a small time limit for each node, silent nodes do not delay an acquire."""
+    with_two_silent_nodes(stage)
+
+
+@experiment(acquire_mode="sequential", node_timeout_ms=2_000, clients=1, expect=waited_longer_than(3_000) & sections(1))
+def long_wait_for_a_silent_node(stage: Stage) -> None:
+    """With a large time limit for each node, every silent node delays an acquire by that time."""
+    with_two_silent_nodes(stage)
 
 
 def long_work(stage: Stage, *, extended: bool) -> None:
