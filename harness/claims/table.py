@@ -522,6 +522,17 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         prediction="confirmed",
     ),
     Claim(
+        name="release-everywhere",
+        sources=("proposal", "questions"),
+        gist="A release must go to all nodes, also to those that the client believes it did not lock, or the next "
+        "client has to wait for the TTL of the keys there.",
+        says="can",
+        trials=(Trial("release-where-a-yes-came-from"), Trial("release-on-all-nodes", "control")),
+        prediction="confirmed",
+        remark="Two replies come too late, so the client does not know that these nodes have set its key. Collins has "
+        "a refused client release only where it acquired the lock, which leaves such keys.",
+    ),
+    Claim(
         name="semaphore",
         sources=("analysis",),
         gist="A counting semaphore in which a majority of the nodes is enough admits more holders than permits.",

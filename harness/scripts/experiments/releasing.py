@@ -95,3 +95,31 @@ def two_tasks_at_the_same_time(stage: Stage) -> None:
 def two_tasks_one_after_the_other(stage: Stage) -> None:
     """While the clock of a client moves on, a task that asks later sets another value, and the lock is kept."""
     beside_another_task(stage)
+
+
+def with_lost_replies(stage: Stage) -> None:
+    """The first client hears of n1, n2 and n3 only, but n4 and n5 have set the key, too. It releases, and the second
+    client asks n3, n4 and n5."""
+    one, two = stage.clients("c1", "c2")
+    two.acquire("k2")  # the lock works
+    two.release()
+    one.hold_replies("n4", "n5")
+    one.acquire("k1")
+    stage.nodes("n4", "n5").hold("k1")
+    one.let_go()
+    one.release()
+    two.sees("n3", "n4", "n5")
+    two.acquire("k1")
+
+
+@experiment(lock="workloads.mutants:FreesAMajority", expect=no_overlaps() & sections(2))
+def release_where_a_yes_came_from(stage: Stage) -> None:
+    """A release on the three nodes that are known to hold the lock leaves its keys on the other two, which refuse the
+    next client."""
+    with_lost_replies(stage)
+
+
+@experiment(expect=no_overlaps() & sections(3))
+def release_on_all_nodes(stage: Stage) -> None:
+    """A release on all nodes also deletes the keys of which the client never heard, and the next client gets in."""
+    with_lost_replies(stage)
