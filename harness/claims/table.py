@@ -150,6 +150,17 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         prediction="confirmed",
     ),
     Claim(
+        name="single-node-restart",
+        sources=("overview",),
+        gist="If the lock is on a single instance that fails and loses its data, all locks that are held are lost.",
+        says="can",
+        trials=(
+            Trial("crash-of-the-only-node-without-persistence"),
+            Trial("crash-of-the-only-node-with-aof", "control"),
+        ),
+        prediction="confirmed",
+    ),
+    Claim(
         name="clean-shutdown-aof",
         sources=("proposal",),
         gist="With an append-only file, a clean shutdown and restart keeps the lock.",
