@@ -169,6 +169,15 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         prediction="confirmed",
     ),
     Claim(
+        name="ttl-while-off",
+        sources=("proposal",),
+        gist="With an append-only file, the TTL of a lock runs on while the server is off.",
+        says="always",
+        trials=(Trial("off-for-longer-than-the-ttl"), Trial("off-for-less-than-the-ttl", "control")),
+        prediction="confirmed",
+        remark="The key is gone once the server is back, if its time is over, and the next client gets in at once.",
+    ),
+    Claim(
         name="everysec-process-crash",
         sources=("proposal", "analysis"),
         gist="An append-only file that is fsynced once a second survives a crash of the server's process.",

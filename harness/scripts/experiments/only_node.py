@@ -28,3 +28,24 @@ def crash_of_the_only_node_without_persistence(stage: Stage) -> None:
 def crash_of_the_only_node_with_aof(stage: Stage) -> None:
     """A single node that has its locks on disk keeps every lock over a crash."""
     crash_of_the_only_node(stage)
+
+
+def off_for_a_while(stage: Stage, time: str) -> None:
+    """The holder dies, and its node is off for this long. The second client asks once the node is back."""
+    one, two = stage.clients("c1", "c2")
+    one.acquire("k1")
+    one.kill()
+    stage.nodes("n1").stop().start(after=time)
+    two.enter("k1", within="0.1ttl")
+
+
+@experiment(lock="set-nx-px", nodes=1, persistence="aof-everysec", ttl_ms=6_000, expect=no_overlaps() & sections(2))
+def off_for_longer_than_the_ttl(stage: Stage) -> None:
+    """The TTL of a key runs on while its server is off: the key is gone once the server is back."""
+    off_for_a_while(stage, "1.1ttl")
+
+
+@experiment(lock="set-nx-px", nodes=1, persistence="aof-everysec", ttl_ms=6_000, expect=no_overlaps() & sections(1))
+def off_for_less_than_the_ttl(stage: Stage) -> None:
+    """A key whose TTL is not over is still there once the server is back, and the second client is refused."""
+    off_for_a_while(stage, "0")
