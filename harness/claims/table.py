@@ -302,6 +302,20 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         prediction="confirmed",
     ),
     Claim(
+        name="clock-offset",
+        sources=("proposal", "reply", "analysis"),
+        gist="Clocks need not agree: a node's clock that is wrong by a constant offset does no harm.",
+        says="always",
+        trials=(
+            Trial("clocks-that-are-wrong"),
+            Trial("clocks-that-are-wrong-and-a-death"),
+            Trial("clock-step", "control"),
+        ),
+        prediction="confirmed",
+        remark="In the control the same clock is wrong by the same time, but steps while the node holds the key. "
+        "Collins says that Redlock depends on synchronized clocks.",
+    ),
+    Claim(
         name="client-clock-step",
         sources=("reply",),
         gist="A client that measures with the wall clock over-estimates its validity when that clock steps back.",

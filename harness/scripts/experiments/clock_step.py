@@ -37,6 +37,38 @@ def clock_step_elsewhere(stage: Stage) -> None:
     two.enter("k1")
 
 
+def with_wrong_clocks(stage: Stage) -> None:
+    """The clocks of three nodes are wrong from the beginning, each by another offset."""
+    stage.nodes("n1").step_clock("2ttl")
+    stage.nodes("n2").step_clock("-2ttl")
+    stage.nodes("n3").step_clock("1.2ttl")
+
+
+@experiment(clocks=True, expect=no_overlaps() & sections(2))
+def clocks_that_are_wrong(stage: Stage) -> None:
+    """Clocks with a constant offset do no harm while the lock is held: the second client waits for the release."""
+    with_wrong_clocks(stage)
+    one, two = stage.clients("c1", "c2")
+    one.sees("n1", "n2", "n3")
+    one.acquire("k1")
+    two.sees("n3", "n4", "n5")
+    two.acquire("k1")  # refused
+    one.release()
+    two.enter("k1")
+
+
+@experiment(clocks=True, ttl_ms=2_000, expect=no_overlaps() & sections(2))
+def clocks_that_are_wrong_and_a_death(stage: Stage) -> None:
+    """With a constant offset, too, the lock of a dead holder comes free when its TTL is over."""
+    with_wrong_clocks(stage)
+    one, two = stage.clients("c1", "c2")
+    one.acquire("k1")
+    one.kill()
+    two.acquire("k1")  # refused
+    stage.wait("1.2ttl")
+    two.enter("k1")
+
+
 def whole_lease(stage: Stage, percent: float) -> None:
     """The clocks of three nodes run fast, and the first client uses nearly all of its validity."""
     one, two = stage.clients("c1", "c2")
