@@ -513,6 +513,17 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         prediction="confirmed",
     ),
     Claim(
+        name="repeated-partition",
+        sources=("proposal", "analysis"),
+        gist="Two clients that split the votes and are cut off before they release, again and again, keep the lock "
+        "unavailable for as long as that goes on.",
+        says="can",
+        trials=(Trial("partitions-before-the-release"), Trial("partitions-after-the-release", "control")),
+        prediction="confirmed",
+        remark="It was repeated three times, each time for a TTL. A third client that reached all nodes was refused, "
+        "too; once the partitions had ended, the next attempt was granted.",
+    ),
+    Claim(
         name="split-vote",
         sources=("proposal", "analysis"),
         gist="A random delay before a retry keeps clients from splitting the votes again and again; a fixed one does "
