@@ -538,6 +538,18 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         remark="Ten clients want one key and give it back at once.",
     ),
     Claim(
+        name="retry-delay",
+        sources=("proposal",),
+        gist="The delay before a retry must be larger than the time that an acquire on a majority takes, or the votes "
+        "are split again.",
+        says="can",
+        trials=(Trial("retries-sooner-than-an-acquire"), Trial("retries-later-than-an-acquire", "control")),
+        prediction="confirmed",
+        remark="An attempt takes 200 ms, because each client is far from two of the four nodes that are up. With a "
+        "random delay of up to 5 ms, neither client got the lock in five seconds; with one of up to two seconds, one "
+        "did.",
+    ),
+    Claim(
         name="split-vote-parallel",
         sources=("proposal", "analysis"),
         gist="Asking all nodes at the same time narrows the window for split votes, so fewer retries are needed.",
