@@ -9,6 +9,7 @@ from rich.console import Console
 
 from harness.campaign.document import DataTable
 from harness.campaign.folder import RunLine, finished_runs
+from harness.campaign.grid import Grid
 from harness.campaign.study import Played, Study
 from harness.campaign.to_terminal import at_terminal
 from harness.claims import wording
@@ -18,6 +19,7 @@ from harness.claims.grid import chosen, claims_grid, is_coarse, runs_of, unplaya
 from harness.claims.loads import LOADS
 from harness.claims.page import document_of
 from harness.claims.settle import SettledClaim, settle, tried_of
+from harness.claims.table import CLAIMS
 from harness.scripts.experiment import find_experiments
 
 REPORTS = Path("results/claims")
@@ -27,20 +29,24 @@ REPORTS = Path("results/claims")
 def claims_study(
     report: Path | None, *, only: Sequence[str], repeats: int, cluster: str | None
 ) -> Study[Sequence[SettledClaim]]:
-    """A claim that this machine cannot test is undecided, and not played. Exit code 0: every claim is decided; 1: one
-    is undecided although all runs are there; 2: not all runs are. Raises FencepostError if this machine can test
-    none."""
+    """A claim that this machine cannot test is undecided, and not played. Its page also shows the other claims whose
+    experiments are on record. Exit code 0: every claim is decided; 1: one is undecided although all runs are there; 2:
+    not all runs are. Raises FencepostError if this machine can test none."""
     claims = chosen(only)
     place = report or REPORTS / folder_name(only, repeats, cluster)
     cannot = unplayable(claims, repeats, cluster, finished_runs(place))
     testable = [claim for claim in claims if not any(trial.script in cannot for trial in claim.trials)]
     if not testable:
         raise next(iter(cannot.values()))
+    grid = claims_grid(testable, repeats, cluster)
     return Study(
-        grid=claims_grid(testable, repeats, cluster),
+        grid=grid,
         place=place,
-        settle=lambda played: settle_all(claims, repeats, played.lines, cannot),
+        settle=lambda played: settle_all(
+            with_recorded(claims, grid, played.campaign.grid), repeats, played.lines, cannot
+        ),
         document=document_of,
+        may_grow=True,
         tell=tell,
         exit_code=exit_code,
     )
@@ -56,6 +62,16 @@ def folder_name(only: Sequence[str], repeats: int, cluster: str | None) -> str:
     """`all-x20`, `clock-step-x3-docker`: the same for the same runs, so that the same command resumes."""
     claims = "+".join(only[:3]) + (f"+{len(only) - 3}-more" if len(only) > 3 else "") if only else "all"
     return "-".join([claims, f"x{repeats}", *([cluster] if cluster else [])])
+
+
+def with_recorded(claims: Sequence[Claim], asked: Grid, recorded: Grid) -> Sequence[Claim]:
+    """These claims; where the record has more than was asked for, also every other claim whose experiments it has, in
+    the table's order."""
+    if recorded.cells.keys() == asked.cells.keys():
+        return claims
+    return [
+        claim for claim in CLAIMS if claim in claims or all(trial.script in recorded.cells for trial in claim.trials)
+    ]
 
 
 def settle_all(

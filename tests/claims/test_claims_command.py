@@ -49,6 +49,26 @@ def test_a_claim_is_settled_by_its_experiments_and_a_second_call_makes_no_run(tm
     assert (report / "runs.jsonl").read_bytes() == lines
 
 
+def test_a_record_grows_by_the_claims_that_it_lacks_and_its_page_keeps_the_others(tmp_path: Path) -> None:
+    def told(place: Path, *only: str) -> tuple[Path, tuple[int, str, str]]:
+        names = [word for name in only for word in ("--only", name)]
+        asked = (*names, "--repeats", "1", "--cluster", "process", "--report", "record")
+        return place, runs.fencepost(place, "claims", *asked)
+
+    place, (code, out, err) = first_that_counts(
+        tmp_path, lambda place: told(place, "clean-shutdown-aof"), lambda played: is_told(*played)
+    )
+    assert code == 0, out + err
+    lines = (place / "record" / "runs.jsonl").read_bytes()
+    _, (code, out, err) = told(place, "crash-no-persistence")
+    assert "found 1 of them finished" in out, out + err
+    assert (place / "record" / "runs.jsonl").read_bytes().startswith(lines)
+    claims = json.loads((place / "record" / "claims.json").read_bytes())["claims"]
+    assert [claim["name"] for claim in claims] == [
+        *("crash-no-persistence", "clean-shutdown-aof", "everysec-process-crash"),
+    ]
+
+
 def test_the_list_shows_every_claim_with_its_experiments(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["claims", "--list"]) == 0
     out = " ".join(capsys.readouterr().out.split())
