@@ -31,13 +31,15 @@ class LockSettings(LockOptions, frozen=True, kw_only=True):
     """What a lock is opened with: the options of `workloads.options.LockOptions`, and these.
 
     `rng`: the only source of randomness that has to be repeatable (delays). Unique values use `os.urandom`.
-    `log_path`: where a foreign library's own output goes; None: nowhere.
+    `log_path`: where a foreign library's own output goes; None: nowhere. `senders_path`: where its program notes which
+    call sends what; None: that is not asked for.
     `manifest`: what the `lock.toml` of a foreign lock has in [settings] for its adapter. `sentinels`: where the lock
     connects to those who say which node is the primary; empty where none does.
     """
 
     rng: Random = msgspec.field(default_factory=Random)
     log_path: Path | None = None
+    senders_path: Path | None = None
     manifest: Mapping[str, Any] = msgspec.field(default_factory=dict)
     sentinels: Sequence[NodeAddress] = ()
 

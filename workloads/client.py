@@ -100,6 +100,7 @@ def work(spec: ClientSpec) -> None:
         **fields_of(options, LockOptions),
         rng=Random(f"{spec.seed}:lock"),
         log_path=Path(spec.lock_log),
+        senders_path=None if spec.senders is None else Path(spec.senders),
         sentinels=spec.sentinels,
     )
     with ExitStack() as stack:

@@ -34,6 +34,7 @@ from fencepost.options import fields_of
 from fencepost.text import text_of
 from workloads.answer_checks import checked_lease
 from workloads.base import CancelledCallError, Lease, LockSettings, NodeAddress
+from workloads.calling import calling_task
 from workloads.options import LockOptions
 
 PROTOCOL_VERSION: Final = 1
@@ -109,6 +110,7 @@ class ForeignLock:
         self._command = list(command)
         self._environment = _with_private_jvms({**os.environ, **(environment or {})})
         self._log_path = settings.log_path
+        self._names_callers = settings.senders_path is not None
         self._decoder = msgspec.json.Decoder(AdapterAnswer)
         self._unread = b""
         self._mine = _OfTask()
@@ -130,7 +132,8 @@ class ForeignLock:
             "nodes": [_dialled(node) for node in nodes],
             "settings": fields_of(settings, LockOptions)
             | {"seed": settings.rng.getrandbits(48), "manifest": settings.manifest}
-            | ({"sentinels": [_dialled(one) for one in settings.sentinels]} if settings.sentinels else {}),
+            | ({"sentinels": [_dialled(one) for one in settings.sentinels]} if settings.sentinels else {})
+            | ({"senders": str(settings.senders_path)} if settings.senders_path else {}),
         }
         try:
             answer = self._exchange(request, OPEN_TIMEOUT_S)
@@ -228,6 +231,8 @@ class ForeignLock:
         limit_ms, mine.cancel_after_ms = mine.cancel_after_ms, None
         if limit_ms is not None:
             request = {**request, "cancel_after_ms": limit_ms}
+        if self._names_callers and (task := calling_task()) is not None:
+            request = {**request, "caller": task}
         answer = self._exchange_of_task(request) if self._answers else self._exchange(request)
         mine.error = answer.error if answer.outcome == "fail" else None
         if answer.cancelled and answer.outcome == "info" and limit_ms is not None:

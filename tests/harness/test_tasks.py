@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 import fencepost
 from fencepost.history import process_of
@@ -90,6 +91,29 @@ def test_killed_tasks_go_on_numbering_their_sections(tmp_path: Path) -> None:
     assert run.sections["life"].max() > 1
     numbered = run.sections.groupby(["client", "section"], observed=True).size()
     assert numbered.max() == 1, "no number is used by two lives"
+
+
+@pytest.mark.needs("lock:redlock-node-5")
+def test_what_a_program_s_calls_send_is_of_the_task_that_calls(tmp_path: Path) -> None:
+    given = [
+        "--clients",
+        "1",
+        "--tasks",
+        "2",
+        "--lock",
+        "redlock-node-5",
+        "--nemesis",
+        "none",
+        "--require",
+        "exclusion",
+    ]
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run(*given))
+    assert code == 0, out + err
+    run = fencepost.load(runs.only_run(tmp_path))
+    sent = run.requests[run.requests["command"].isin(["EVALSHA", "EVAL"]) & (run.requests["node"] != "resource")]
+    pairs = {(words[3], task) for words, task in zip(sent["arguments"], sent["task"].astype(object), strict=True)}
+    assert {task for _, task in pairs} == {"c1@1", "c1@2"}
+    assert len({value for value, _ in pairs}) == len(pairs), "each value is of one task"
 
 
 def ends(folder: Path) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ def _python(source: Path, folder: Path) -> list[str]:
 
 
 def _node(source: Path, folder: Path) -> list[str]:
-    for file in (source / "adapter.mjs", HALVES / "node" / "fencepost_adapter.mjs"):
+    for file in (source / "adapter.mjs", *(HALVES / "node").iterdir()):
         shutil.copy(file, folder)
     return ["node", str(folder / "adapter.mjs")]
 

@@ -34,6 +34,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { createRequire } from 'node:module'
 import { performance } from 'node:perf_hooks'
 import { createInterface } from 'node:readline'
+import { calling, noteSenders } from './fencepost_senders.mjs'
 
 const LAST_ANSWERS_MS = 1000 // after stdin has ended, how long requests that were already read may take
 const ERROR_CHARACTERS = 500
@@ -125,7 +126,8 @@ export function serve(open) {
     const verb = request.do
     try {
       if (verb === 'open') {
-        adapter = await open(request.nodes, request.settings)
+        if (request.settings.senders) noteSenders(request.settings.senders)
+        adapter = await calling(undefined, () => open(request.nodes, request.settings))
         if (request.settings.renewal_ms != null && !adapter.held)
           return fail({ error: 'this adapter cannot say whether a lock is still held (--renewal)' })
         return ok({ describe: await adapter.describe() })
@@ -133,7 +135,7 @@ export function serve(open) {
       if (verb === 'close') return ok()
       if (!['acquire', 'extend', 'release', 'held'].includes(verb) || !adapter?.[verb])
         return fail({ error: `this adapter does not support ${verb}` })
-      return await adapter[verb](request)
+      return await calling(request.caller, () => adapter[verb](request))
     } catch (error) {
       console.error(error)
       return verb === 'open' ? fail({ error: oneLine(error) }) : info(error)
