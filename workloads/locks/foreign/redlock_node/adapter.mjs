@@ -7,6 +7,7 @@
 //
 // A lock has an `expiration` of the wall clock, which the library itself compares with Date.now(), and so must its users.
 
+import Bluebird from 'bluebird'
 import Redis from 'ioredis'
 import Redlock from 'redlock'
 import { fail, info, ok, serve, untilWallClock, versionOf, warmUp } from './fencepost_adapter.mjs'
@@ -14,6 +15,7 @@ import { fail, info, ok, serve, untilWallClock, versionOf, warmUp } from './fenc
 function open(nodes, settings) {
   const { redlock: redlockOptions = {}, ioredis: ioredisOptions = {} } = settings.manifest ?? {}
   const clients = nodes.map(({ host, port, password }) => new Redis({ host, port, password, ...ioredisOptions }))
+  if (settings.senders) Bluebird.config({ asyncHooks: true }) // the library's promises: each keeps whose call it is in
   const library = new Redlock(clients, redlockOptions)
   let nodeErrors = 0
   library.on('clientError', (error) => {
