@@ -1,4 +1,7 @@
-"""Which task of the process calls the lock, for whatever runs in that call: its thread, and what has its context."""
+"""Which task of the process calls the lock, for whatever runs in that call: its thread, and what has its context.
+
+A foreign lock in Python loads this file, too, so it needs nothing but the standard library.
+"""
 
 from __future__ import annotations
 

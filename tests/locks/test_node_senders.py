@@ -2,85 +2,38 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from contextlib import closing
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from fencepost.history import Sender
-from tests.locks.conftest import redis_at
-from workloads.base import LockSettings, NodeAddress
-from workloads.calling import calling
-from workloads.foreign import ForeignLock, UnknownOutcomeError
+from tests.locks.sending import Peer, Toy, lines, listening, notes
 
 HALF = Path(__file__).parents[2] / "workloads" / "adapters" / "node" / "fencepost_adapter.mjs"
 pytestmark = pytest.mark.needs("node")
 
 
-@dataclass
-class Peer:
-    """A server that only reads. `ports`: those that connected to it."""
-
-    address: NodeAddress
-    ports: set[int] = field(default_factory=set)
-
-
 @pytest.fixture
 def peer() -> Iterator[Peer]:
-    def read(own: socket.socket) -> None:
-        with own:
-            while own.recv(65_536):
-                pass
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                own, (_, port) = server.accept()
-                peer.ports.add(port)
-                threading.Thread(target=read, args=(own,), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        peer = Peer(redis_at("127.0.0.1", server.getsockname()[1]))
-        threading.Thread(target=accept, daemon=True).start()
+    with listening() as peer:
         yield peer
-        server.shutdown(socket.SHUT_RDWR)
-
-
-class Toy:
-    """`TOY`, which two tasks share, each in a thread of its own. `begin`: a task calls it, and `what` says what it does
-    then."""
-
-    def __init__(self, peer: Peer, folder: Path, senders: Path | None = None) -> None:
-        (folder / "adapter.mjs").write_text(TOY.format(half=HALF))
-        settings = LockSettings(log_path=folder / "log", tasks=2, senders_path=senders)
-        self._lock = ForeignLock(["node", str(folder / "adapter.mjs")], [peer.address], settings)
-        self._threads = {f"c1@{number}": ThreadPoolExecutor(1) for number in (1, 2)}
-
-    def begin(self, task: str, what: str) -> Future[None]:
-        return self._threads[task].submit(self._ask, task, what)
-
-    def call(self, task: str, what: str) -> None:
-        self.begin(task, what).result(30)
-
-    def _ask(self, task: str, what: str) -> None:
-        with pytest.raises(UnknownOutcomeError, match="done"), calling(task):
-            self._lock.acquire(what, 1_000)
-
-    def close(self) -> None:
-        for thread in self._threads.values():
-            thread.shutdown()
-        self._lock.close()
 
 
 @pytest.fixture
-def toy(tmp_path: Path, peer: Peer) -> Iterator[Toy]:
-    with closing(Toy(peer, tmp_path, tmp_path / "senders")) as toy:
+def command(tmp_path: Path) -> list[str]:
+    (tmp_path / "adapter.mjs").write_text(TOY.format(half=HALF))
+    return ["node", str(tmp_path / "adapter.mjs")]
+
+
+@pytest.fixture
+def senders(tmp_path: Path) -> Path:
+    return tmp_path / "senders"
+
+
+@pytest.fixture
+def toy(command: list[str], peer: Peer, tmp_path: Path, senders: Path) -> Iterator[Toy]:
+    with closing(Toy(command, peer, tmp_path, senders)) as toy:
         yield toy
 
 
@@ -135,50 +88,42 @@ serve(async (nodes) => (await connected(nodes), {{
 """
 
 
-def notes(folder: Path) -> list[tuple[int, str | None]]:
-    return [(line.after_bytes, line.task) for line in lines(folder)]
-
-
-def lines(folder: Path) -> list[Sender]:
-    return [msgspec.json.decode(line, type=Sender) for line in (folder / "senders").read_bytes().splitlines()]
-
-
 @pytest.mark.parametrize("how", ["write", "callback", "bytes", "latin1", "utf8", "corked", "awaited", "timer", "batch"])
-def test_a_note_stands_before_the_bytes_of_another_task(how: str, toy: Toy, tmp_path: Path, peer: Peer) -> None:
+def test_a_note_stands_before_the_bytes_of_another_task(how: str, toy: Toy, senders: Path, peer: Peer) -> None:
     for task in ("c1@1", "c1@1", "c1@2", "c1@1"):
         toy.call(task, how)
-    assert notes(tmp_path) == [(0, "c1@1"), (10, "c1@2"), (15, "c1@1")]
-    assert {line.port for line in lines(tmp_path)} == peer.ports
+    assert notes(senders) == [(0, "c1@1"), (10, "c1@2"), (15, "c1@1")]
+    assert {line.port for line in lines(senders)} == peer.ports
 
 
-def test_what_a_connection_sends_when_it_ends_is_of_the_call(toy: Toy, tmp_path: Path) -> None:
+def test_what_a_connection_sends_when_it_ends_is_of_the_call(toy: Toy, senders: Path) -> None:
     toy.call("c1@1", "write")
     toy.call("c1@2", "end")
-    assert notes(tmp_path) == [(0, "c1@1"), (5, "c1@2")]
+    assert notes(senders) == [(0, "c1@1"), (5, "c1@2")]
 
 
-def test_of_a_batch_that_two_calls_filled_nothing_is_known(toy: Toy, tmp_path: Path) -> None:
+def test_of_a_batch_that_two_calls_filled_nothing_is_known(toy: Toy, senders: Path) -> None:
     toy.call("c1@1", "write")
     for call in [toy.begin(task, "batch of two") for task in ("c1@1", "c1@2")]:
         call.result(30)
     toy.call("c1@2", "write")
-    assert notes(tmp_path) == [(0, "c1@1"), (5, None), (15, "c1@2")]
+    assert notes(senders) == [(0, "c1@1"), (5, None), (15, "c1@2")]
 
 
-def test_the_handlers_of_a_connection_send_for_no_task(toy: Toy, tmp_path: Path) -> None:
+def test_the_handlers_of_a_connection_send_for_no_task(toy: Toy, senders: Path) -> None:
     toy.call("c1@1", "reconnect")
     toy.call("c1@2", "write")
-    assert notes(tmp_path) == [(0, "c1@1"), (5, None), (10, "c1@2")]
+    assert notes(senders) == [(0, "c1@1"), (5, None), (10, "c1@2")]
 
 
-def test_what_is_sent_when_its_call_is_over_is_of_no_task(toy: Toy, tmp_path: Path) -> None:
+def test_what_is_sent_when_its_call_is_over_is_of_no_task(toy: Toy, senders: Path) -> None:
     toy.call("c1@1", "begin")
     toy.call("c1@1", "write")
     toy.call("c1@2", "end of what was begun")
-    assert notes(tmp_path) == [(0, "c1@1"), (5, None)]
+    assert notes(senders) == [(0, "c1@1"), (5, None)]
 
 
-def test_nothing_is_noted_unless_it_is_asked_for(tmp_path: Path, peer: Peer) -> None:
-    with closing(Toy(peer, tmp_path)) as toy:
+def test_nothing_is_noted_unless_it_is_asked_for(command: list[str], tmp_path: Path, senders: Path, peer: Peer) -> None:
+    with closing(Toy(command, peer, tmp_path)) as toy:
         toy.call("c1@1", "end")
-    assert not (tmp_path / "senders").exists()
+    assert not senders.exists()

@@ -20,14 +20,16 @@ from too late, the lock is blamed for time that something else took. `BoundedCal
   other threads work (several tasks that share the lock, a node that is still being connected to): a thread may
   then wait for another one, which is in neither number.
 
-With several tasks (`--tasks`), `serve` calls the adapter from as many threads at once, one for each task. An adapter of
-a library that renews its leases has a method `held(key, value)`, for `--renewal`.
+With several tasks (`--tasks`), `serve` calls the adapter from as many threads at once, one for each task, and notes
+which call sends what (docs/lock-protocol.md, "Which call sent it"). An adapter of a library that renews its leases has
+a method `held(key, value)`, for `--renewal`.
 
 A library for asyncio is served by `fencepost_adapter_async`.
 """
 
 import base64
 import contextlib
+import importlib.util
 import json
 import os
 import select
@@ -37,6 +39,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
@@ -209,6 +212,7 @@ def serve(open_adapter: Callable[[Nodes, Settings], Adapter]) -> None:
         request = json.loads(line)
         if request["do"] == "open":
             try:
+                note_senders(request["settings"])
                 adapter = open_adapter(request["nodes"], request["settings"])
                 check_opened(adapter, request["settings"])
             except Exception as error:
@@ -230,6 +234,34 @@ def serve(open_adapter: Callable[[Nodes, Settings], Adapter]) -> None:
     for thread in threads:
         thread.join()
     leave()
+
+
+def calling(task: str | None) -> contextlib.AbstractContextManager[None]:
+    """While this is entered, the task calls the lock; None: that is not noted."""
+    return contextlib.nullcontext() if task is None else _harness_module("calling").calling(task)
+
+
+def note_senders(settings: Settings) -> None:
+    """From now on, note which call sends what, if the settings name a file for it. Nothing must be connected yet."""
+    if "senders" not in settings:
+        return
+    file = os.open(settings["senders"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def note(port: int, after_bytes: int, task: str | None) -> None:
+        line = {"at_ns": time.monotonic_ns(), "port": port, "after_bytes": after_bytes, "task": task}
+        os.write(file, json.dumps(line).encode() + b"\n")  # at once: the process may be killed
+
+    _harness_module("sent_bytes").SentBytes(note, _harness_module("calling").calling_task).__enter__()
+
+
+@cache
+def _harness_module(name: str) -> Any:
+    """One of the few that need the standard library alone."""
+    spec = importlib.util.spec_from_file_location(f"fencepost_{name}", Path(__file__).parents[2] / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    sys.modules[module.__name__] = module  # dataclasses look there
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module
 
 
 def leave_after_stdin() -> None:
@@ -288,7 +320,8 @@ def raised(error: Exception, request: dict[str, Any]) -> Answer:
 
 def _answer(adapter: Adapter, request: dict[str, Any]) -> Answer:
     try:
-        answer: Answer = call(adapter, request)
+        with calling(request.get("caller")):
+            answer: Answer = call(adapter, request)
         return answer
     except Exception as error:
         return raised(error, request)

@@ -25,10 +25,12 @@ from fencepost_adapter import (
     Settings,
     Value,
     call,
+    calling,
     check_opened,
     info,
     leave,
     leave_after_stdin,
+    note_senders,
     raised,
 )
 
@@ -66,9 +68,10 @@ async def _serve(open_adapter: Callable[[Nodes, Settings], Awaitable[AsyncAdapte
 
     async def respond(request: dict[str, Any]) -> None:
         try:
-            answer = call(adapter, request)
-            if inspect.isawaitable(answer):
-                answer = await _unless_cancelled(answer, request.get("cancel_after_ms"))
+            with calling(request.get("caller")):
+                answer = call(adapter, request)
+                if inspect.isawaitable(answer):
+                    answer = await _unless_cancelled(answer, request.get("cancel_after_ms"))
         except Exception as error:
             answer = raised(error, request)
         answers.write(answer, request)
@@ -78,6 +81,7 @@ async def _serve(open_adapter: Callable[[Nodes, Settings], Awaitable[AsyncAdapte
         request = json.loads(line)
         if request["do"] == "open":
             try:
+                note_senders(request["settings"])
                 adapter = await open_adapter(request["nodes"], request["settings"])
                 check_opened(adapter, request["settings"])
             except Exception as error:
