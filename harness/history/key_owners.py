@@ -91,9 +91,9 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unown
         noted = ledger.rows["event"][ledger.rows["sender"].notna().to_numpy(bool)]
         holdings = holdings[holdings["event"].isin(noted).to_numpy(bool)].reset_index(drop=True)
     values = _values(run, setters, holdings, used)
-    if run.config.users_per_client > 1 and not ledger.notes_tasks:
+    if run.config.users_per_client > 1:
         # What is not known to be a task's may be its own all the same.
-        values = {section: own for section, own in values.items() if own}
+        values = {section: own for section, own in values.items() if own or _has_noted_all(run, ledger, section)}
     of_clients = _of_clients(run, values, used)
     holdings = done_with(run, ledger, holdings, left_ns(run))
     sent = (tuple(map(setters.sent_ns, events)) for events in holdings["renewed_by"])
@@ -110,6 +110,16 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unown
         # What this lock sets tells nothing of who holds it.
         values, of_clients = {}, {}
     return Owners(holdings, values, used.shared(holdings), of_clients, copies)
+
+
+def _has_noted_all(run: RunTables, ledger: Ledger, section: int) -> bool:
+    """Whether the section's process noted for which task it sent each request that named a key while it acquired."""
+    if not ledger.notes_tasks:
+        return False
+    client, asked_ns, start_ns = next(rows_of(run.sections[section : section + 1], "client", "asked_ns", "start_ns"))
+    nodes = run.config.node_names
+    sent = (one for node in nodes for one in ledger.sent.between(str(client), node, asked_ns, start_ns))
+    return all(one.task is not None for one in sent if one.keys)
 
 
 @dataclass(frozen=True, slots=True)

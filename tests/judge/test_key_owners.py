@@ -311,6 +311,15 @@ def test_where_tasks_are_not_noted_a_section_without_a_value_is_not_known(by: st
     assert sorted(owners_of(tickets((by, 69, 2))).values) == known
 
 
+@pytest.mark.parametrize(
+    ("by", "words", "known"),
+    [("c1", "GET k1:t:1", [1]), ("c1", "PING", [0, 1]), ("c1@2", "GET k1:t:1", [0, 1]), ("c2", "GET k1:t:1", [0, 1])],
+)
+def test_nor_is_one_whose_process_did_not_note_all_that_it_sent(by: str, words: str, known: list[int]) -> None:
+    history = tickets(("c2@1", 69, 2)).request(by, "n1", words, 9, 9.5, did=False)
+    assert sorted(owners_of(history).values) == known
+
+
 @pytest.mark.parametrize("unknown", [False, True])
 def test_each_grant_may_set_a_key_of_its_own(unknown: bool) -> None:
     """What holds for one of them holds for all of its kind: releases delete them, and not the pointer."""
