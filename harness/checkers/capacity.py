@@ -21,6 +21,7 @@ from harness.explain.nodes import parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, undecided
 from harness.explain.permits import below_zero, earlier_score, gave, given_unasked, place_expired
 from harness.explain.requests import client_of, how_sent
+from harness.explain.same_value import same_member
 from harness.explain.taken_entry import entry_taken
 from harness.explain.words import at
 from harness.figures import Cell, CheckerFigures, Row, Tile
@@ -161,6 +162,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         if pair is None and len(others) == 1:
             pair = (others[0], entered)
         if pair is None:
+            if shared := same_member(run, [*others, entered]):
+                return Told(f"{head} {shared}", cause="shared value")
             if taken := entry_taken(run, evidence.wire, others, entered):
                 return Told(f"{head} {taken.text}", cause=taken.cause)
             if looked := looked_first(run, evidence.wire, others, entered):

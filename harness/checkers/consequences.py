@@ -29,6 +29,9 @@ from harness.verdict import Finding, Verdict, ordered
 
 _LINKS: Final[Mapping[Belongs | None, int]] = {"exclusion": 1, "liveness": 1, "data": 2}
 """The place in the chain of what breaks this promise, unless it is itself a cause; 0 for the others."""
+_VALUE: Final = "shared value"
+_WITHOUT_VALUE: Final = "deleted"
+"""A request that is known to have deleted a key without comparing its value did not do so for the value that it has."""
 _WORST_FIRST: Final[Mapping[Belongs | None, int]] = {"exclusion": 0, "data": 1, "lease": 1}
 """How bad it is that this promise is broken; 2 for the others."""
 
@@ -123,7 +126,10 @@ def _comes_of(finding: Finding, before: Finding, causes: Mapping[int, Cause | No
     # What nodes may have lost themselves is not what the lock did.
     is_nodes = finding.blame == "undecided" and finding.promise == "lease"
     is_another = before.kind != finding.kind  # of the same kind, one is no more than another case
-    return before.blame == "lock" and causes[id(before)] in kind_of(finding).comes_of and is_another and not is_nodes
+    cause, own = causes[id(before)], causes[id(finding)]
+    if cause == _VALUE and own == _WITHOUT_VALUE:
+        return False
+    return before.blame == "lock" and cause in kind_of(finding).comes_of and is_another and not is_nodes
 
 
 def _cause(finding: Finding, explained: Sequence[Explained]) -> Cause | None:

@@ -290,6 +290,7 @@ _CAUSES: Final[dict[str, Cause]] = {
     "absent in turn": "absent node",
     "stuck keys": "stuck keys",
     "nothing set": "nothing set",
+    "nothing asked": "not woken",
     "rejected": "rejected",
     "split votes": "split votes",
     "wrong clock": "wrong clock",

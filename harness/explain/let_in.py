@@ -19,6 +19,7 @@ from harness.history.recorded import Recorded
 _MOST_CHANGES: Final = 2
 _LOOKS_BACK: Final = 100
 """So many changes before the later client was let in are looked at."""
+_SETS_FIELDS: Final = ("HSET", "HMSET")
 _DID: Final = {"deleted": "deleted", "overwritten": "set another value of", "prolonged": "prolonged"}
 """What no client may do to the key of another, the worst first."""
 
@@ -103,6 +104,7 @@ class _OnNode:
     """What requests changed on a node until the later client was let in, in the node's order. `first`, `second`: the
     changes by the acquire of the earlier client, and of the later one."""
 
+    ledger: Ledger
     earlier: Side
     later: Side
     rows: list[Change]
@@ -119,7 +121,7 @@ class _OnNode:
             [ledger.change(row) for row in part.index.tolist()]
             for part in (some, some[earlier.made(some, "acquire")], some[later.made(some, "acquire")])
         )
-        return cls(earlier, later, changes, first, second)
+        return cls(ledger, earlier, later, changes, first, second)
 
     def changes(self) -> list[Change]:
         """What other clients, or calls for other sections, did after the first was let in to the keys that its acquire
@@ -129,12 +131,25 @@ class _OnNode:
         begun_ns = max(one["to_node_ns"] for one in self.first)
         keys, own = {one["key"] for one in self.first}, (self.earlier.client, self.earlier.section)
         meant = [
-            one
+            {**one, "what": "overwritten"} if self._sets_a_field_anew(one) else one
             for one in self.rows
             if one["key"] in keys and (one["task"], one["section"]) != own
             if one["to_node_ns"] > begun_ns and one["what"] in _DID
         ]
         return sorted(meant, key=lambda one: list(_DID).index(one["what"]))[:_MOST_CHANGES]
+
+    def _sets_a_field_anew(self, change: Change) -> bool:
+        """Whether it gives another value to a field of a hash that the first client's acquire had set."""
+        own = [fields for one in self.first if one["key"] == change["key"] for fields in (self._fields(one),) if fields]
+        new = self._fields(change)
+        return any(new.get(field, value) != value for fields in own for field, value in fields.items())
+
+    def _fields(self, change: Change) -> dict[str, str]:
+        """The fields and values of a HSET that was sent as a single command."""
+        if change["did"] not in _SETS_FIELDS or change["did"] != change["command"]:
+            return {}
+        words = self.ledger.wire.requests["arguments"][int(change["request"])].as_py()[1:]
+        return dict(zip(words[::2], words[1::2], strict=False))
 
     @property
     def are_apart(self) -> bool:

@@ -9,7 +9,9 @@ nothing that it holds had changed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
+
+import pandas as pd
 
 from fencepost.history import process_of
 from fencepost.text import printable
@@ -28,6 +30,8 @@ _LOOKS: Final = frozenset(
     )
 )
 _TAKES: Final = ("set", "overwritten", "changed")
+_WRITES_FIELDS: Final = ("HSET", "HMSET", "HINCRBY", "HINCRBYFLOAT")
+"""What a field holds is not on record, so these may seem to change nothing."""
 _IF_FREE: Final = frozenset({"NX", "SETNX", "HSETNX", "MSETNX", "RENAMENX", "FNX"})
 
 
@@ -72,7 +76,7 @@ def took_nothing(run: Recorded, wire: WireRequests | None, sides: Sequence[Side]
         sent_ns = rows["from_client_ns"]
         is_its = (rows["client"] == process_of(side.client)) & (rows["sender"].isna() | (rows["sender"] == side.client))
         is_its &= (sent_ns >= span[0]) & (sent_ns <= span[1])
-        if not asked or (is_its & rows["what"].isin(_TAKES)).any() or not all(watched.saw(n, *span) for n in run.nodes):
+        if not asked or (is_its & _takes(rows)).any() or not all(watched.saw(n, *span) for n in run.nodes):
             continue
         last = asked[-1]
         return (
@@ -106,8 +110,13 @@ def set_over(run: Recorded, earlier: Side, later: Side) -> str | None:
 def _taken(ledger: Ledger, side: Side) -> list[Change]:
     """What requests of the side's acquire changed that were sent as single commands."""
     rows = ledger.rows
-    is_its = side.made(rows, "acquire") & rows["is_in_call"] & rows["what"].isin(_TAKES)
+    is_its = side.made(rows, "acquire") & rows["is_in_call"] & _takes(rows)
     return changes_where(ledger, is_its & (rows["request"] >= 0) & (rows["did"] == rows["command"]))
+
+
+def _takes(rows: pd.DataFrame) -> Any:
+    """By change, whether it may have taken the lock."""
+    return rows["what"].isin(_TAKES) | rows["did"].isin(_WRITES_FIELDS)
 
 
 def _look(wire: WireRequests, side: Side, took: Change) -> WireRequest | None:

@@ -13,7 +13,7 @@ from harness.explain.evidence import Evidence
 from harness.explain.examples import Case, Side
 from harness.explain.expired_waiting import expired_waiting
 from harness.explain.kinds import Told
-from harness.explain.let_in import late_release, why_let_in
+from harness.explain.let_in import late_release, let_in, why_let_in
 from harness.explain.looked_first import looked_first, set_over, took_nothing
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, too_few, undecided, weak_sides
@@ -34,8 +34,7 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
         return Told(UNRECORDED)
     earlier, later = case.sides
     if run.is_open_ended:
-        text, session_cause = by_session(run, earlier, later)
-        return Told(text, cause=session_cause if case.finding.blame == "lock" else None)
+        return _of_sessions(run, evidence, case, earlier, later)
     found = parts(run, evidence, earlier, later)
     cause = _cause(run, evidence, found, earlier, later) if case.finding.blame == "lock" else None
     text = _because(run, evidence, found, case, earlier, later)
@@ -60,6 +59,16 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
         losses = [of_loss(run.backing.cause(stretch)) for _, stretch in weak_sides(run, earlier, later)]
         cause = next(iter(losses), cause)
     return Told(text, parts=found, cause=cause)
+
+
+def _of_sessions(run: Recorded, evidence: Evidence, case: Case, earlier: Side, later: Side) -> Told:
+    """Of a lock that promises no time: what its session, or the nodes, tell."""
+    text, cause = by_session(run, earlier, later)
+    if case.finding.blame != "lock":
+        return Told(text)
+    if cause == "unknown" and evidence.wire is not None and (let := let_in(run, evidence.wire, earlier, later)):
+        return Told(f"{text} {let}", cause=why_let_in(run, evidence.wire, earlier, later))
+    return Told(text, cause=cause)
 
 
 def _cause(run: Recorded, evidence: Evidence, found: Sequence[NodePart], earlier: Side, later: Side) -> Cause:

@@ -279,6 +279,8 @@ def _is_shared(run: Recorded, loss: Loss, *, is_readers: bool) -> bool:
     value, by = loss.granted.value, loss.by
     if value is None:
         return False
+    if loss.change is not None and run.ledger is not None and not run.ledger.sent.compared(loss.change):
+        return False
     if (
         not is_readers
         and by is not None

@@ -30,7 +30,7 @@ def renewals_ended(run: Recorded, side: Side, by_ns: int) -> tuple[str, Cause | 
     cause if no fault kept the lock from sending one for this lease. Or `the last of its 3 requests to renew it was sent
     at +6,100.0 ms (EVAL; no answer)`, if that failed, and a cause if the nodes refused it, which the lock should have
     told its client. Empty if the lock does not renew, if its renewals do not show why the lease ended, or if it is not
-    on record which requests renewed it."""
+    on record which requests renewed it. A lock that sends none after one that failed has not renewed its lease."""
     ledger = run.ledger
     keys = set[str]() if ledger is None or run.config.renewal_ms is None else lock_keys(run, ledger)
     if ledger is None or not keys or not ledger.wire.recorded.issuperset(run.nodes):
@@ -45,7 +45,11 @@ def renewals_ended(run: Recorded, side: Side, by_ns: int) -> tuple[str, Cause | 
         if last.reply is not None and not last.reply.startswith(ERROR_REPLY) and not is_refused:
             return "", None
         of = "its only request" if len(asked) == 1 else f"the last of its {plural(len(asked), 'request')}"
-        return f"{of} to renew it was sent at {_sent(run, last)}", "refused renewal" if is_refused else None
+        text = f"{of} to renew it was sent at {_sent(run, last)}"
+        if is_refused:
+            return text, "refused renewal"
+        gave_up = _gave_up(run, side, last, by_ns)
+        return (f"{text}, and none after it", "not renewed") if gave_up else (text, None)
     earlier = (
         (section, one)
         for section in _before(run, side)
@@ -56,6 +60,14 @@ def renewals_ended(run: Recorded, side: Side, by_ns: int) -> tuple[str, Cause | 
     since = f", and none for any lease since {_sent(run, before)}" if before is not None and is_sure else ""
     was_free = could_renew(run, process_of(side.client), side.key, side.start_ns, by_ns)
     return f"{side.client} had sent no request to renew it{since}", "not renewed" if was_free else None
+
+
+def _gave_up(run: Recorded, side: Side, last: Request, by_ns: int) -> bool:
+    """Whether the lock sent no further request although two more were due, and no fault kept it from sending them."""
+    assert run.config.renewal_ms is not None
+    due_ns = last.from_client_ns + round(run.config.renewal_ms * 1e6)
+    is_over = due_ns + round(run.config.renewal_ms * 1e6) <= by_ns
+    return is_over and could_renew(run, process_of(side.client), side.key, due_ns, by_ns)
 
 
 def _may_be_of_another_call(ledger: Ledger, section: Any, one: Request) -> bool:

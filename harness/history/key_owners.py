@@ -227,9 +227,19 @@ def _copies(
     kept = {key for key in names.keys() - own_names if _sort(key) not in freed}
     copies |= {key for key in kept if names[key] in freed_names}
     if not under and (some := names.keys() - copies):  # no key has its own name on the nodes
-        main = max(sorted(some), key=lambda key: len(held[key]))
-        copies |= {key for key in some if key != main and 2 * len(held[key] & held[main]) > len(held[key])}
+        times = Counter[str]()
+        for key in some:
+            times[_shape(key, names[key])] += len(held[key])
+        for name in {names[key] for key in some}:
+            own = sorted(key for key in some if names[key] == name)
+            main = max(own, key=lambda key: times[_shape(key, names[key])])
+            copies |= {key for key in own if key != main and 2 * len(held[key] & held[main]) > len(held[key])}
     return copies
+
+
+def _shape(key: str, name: str) -> str:
+    """What the key is called, whatever lock it is of: `prefix:{}:holder`."""
+    return key.replace(name, "{}")
 
 
 def _besides_the_slots(

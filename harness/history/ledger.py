@@ -68,6 +68,7 @@ _OPTIONAL: Final = (
     "complete_ns",
 )
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
+_OPPOSITE: Final = {"INCRBY": "DECRBY", "DECRBY": "INCRBY"}
 _INTERNAL: Final = ("port", "digest", "place", "call", "arguments", "until_ns", "sender")
 """The columns that are not for users."""
 
@@ -206,8 +207,21 @@ def _told(changes: pd.DataFrame, causes: ChangeRequests, wire: WireRecord, calls
     owner = np.where(np.isin(what, ("set", "overwritten")), np.arange(len(what)), of)
     columns["sender"] = columns.pop("task")
     columns = {"request": request, **columns, **_of_calls(call, calls), "is_in_call": is_in_call, "owner": owner}
+    columns["did"] = _did(changes, columns["command"], request, wire)
     columns = {name: pd.Series(own, changes.index, own.dtype) for name, own in columns.items()}
     return changes.assign(what=pd.Categorical(what), of=of, cause=pd.Categorical(cause), **columns)
+
+
+def _did(changes: pd.DataFrame, command: Any, request: Ints, wire: WireRecord) -> Any:
+    """The command that made each change: one that raises a count by a negative number lowers it."""
+    did: Any = changes["did"].to_numpy(object).copy()
+    by_script = changes["arguments"].tolist()
+    for row in np.flatnonzero(np.isin(did.astype(str), list(_OPPOSITE))).tolist():
+        is_single = request[row] != NONE and did[row] == command[row]
+        words = wire.requests["arguments"][int(request[row])].as_py() if is_single else by_script[row]
+        if words and str(words[-1]).startswith("-"):
+            did[row] = _OPPOSITE[did[row]]
+    return did
 
 
 def _kept(what: Any, changes: pd.DataFrame, request: Ints, wire: WireRecord) -> tuple[Any, Ints]:

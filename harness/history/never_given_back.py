@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
+from harness.history.calls import NO_CALL
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import places_of, rows_of
 
@@ -43,7 +44,7 @@ def never_given_back(run: Recorded, ledger: Ledger, by_ns: int) -> Iterator[Chan
     places, left_ns = places_of(run.sections), run.sections["end_ns"].tolist()
     refused = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] != "ok")).to_numpy(bool)]
     missed_ns = refused.groupby(refused["key"].astype(str))["complete_ns"].max().to_dict()
-    lease_ns = round(run.lease_ms * 1e6)
+    lease_ns = round((run.config.ttl_ms if run.is_open_ended else run.lease_ms) * 1e6)
     taken = [row for _, own in ledger.rows.groupby("key", observed=True) for row in _taken(run, ledger, own)]
     meant = ledger.calls.meant_by(ledger.rows["key"].astype(str).unique())
     for change in map(ledger.change, sorted(taken)):
@@ -71,7 +72,7 @@ def _taken(run: Recorded, ledger: Ledger, own: pd.DataFrame) -> list[int]:
         return lost
     if not set(own["did"].dropna()) <= {take, give, _FILLS}:
         return []
-    if str(own["key"].iloc[0]) not in run.ops["key"].unique() and not _counts_grants(ledger, in_calls, take):
+    if str(own["key"].iloc[0]) not in run.ops["key"].unique() and not _counts_grants(ledger, in_calls, take, give):
         return []
     return [row for _, of_node in own.groupby("node", observed=True) for row in _left(of_node, take, give)]
 
@@ -114,10 +115,13 @@ def _lost_tokens(ledger: Ledger, key: str, take: str) -> list[int] | None:
     return [entry.ended for entry in lost if entry.ended > begun[entry.node]]
 
 
-def _counts_grants(ledger: Ledger, in_calls: pd.DataFrame, take: str) -> bool:
-    """Whether granted acquires took something from the key, and refused ones did not."""
+def _counts_grants(ledger: Ledger, in_calls: pd.DataFrame, take: str, give: str) -> bool:
+    """Whether granted acquires took something from the key, and refused ones did not, or gave it back at once."""
     calls = ledger.calls
-    took = in_calls[((in_calls["f"] == "acquire") & (in_calls["did"] == take)).to_numpy(bool)]["call"].unique()
+    acquiring = in_calls[(in_calls["f"] == "acquire").to_numpy(bool)]
+    times = (acquiring["did"] == take).astype(int) - (acquiring["did"] == give)
+    kept = times.groupby(acquiring["call"]).sum()
+    took = kept[(kept > 0) & (kept.index != NO_CALL)].index.to_numpy()
     keys = {str(calls.key[call]) for call in took.tolist()}
     if len(keys) != 1:
         return False

@@ -114,12 +114,27 @@ class NodeRequests:
             if (who, to) == (client, node) and from_ns < opened_ns <= to_ns
         }
 
+    def compared(self, change: Mapping[str, Any]) -> bool:
+        """Whether the request that made this change of the ledger named the value that the key had, or the node had
+        answered its client with that value since the call began: else the value did not matter to it. A request that is
+        not on record may have."""
+        value, client = change["was"], change["client"]
+        if not value or client is None or change["request"] < 0:
+            return True
+        if value in self.wire.requests["arguments"][change["request"]].as_py():
+            return True
+        since_ns, sent_ns = int(change["invoke_ns"]), int(change["from_client_ns"])
+        before = self.between(process_of(str(client)), str(change["node"]), since_ns, sent_ns)
+        return any(one.reply is not None and value in one.reply for one in before if one.from_client_ns < sent_ns)
+
     def drew_it_too(self, change: Mapping[str, Any]) -> bool:
         """Whether the client whose request made this change of the ledger had named the key's value to that node in an
         earlier request, and none of the node's answers to it had shown the value before: so it cannot have read what it
         then compared with. If the change itself does not name the value, the earlier request was for the same key."""
         value, client, node = change["was"], change["client"], str(change["node"])
         if not value or client is None or change["by"] != "client" or change["request"] < 0:
+            return False
+        if not self.compared(change):
             return False
         is_named = value in self.wire.requests["arguments"][change["request"]].as_py()
         for one in self.between(process_of(str(client)), node, 0, int(change["from_client_ns"])):

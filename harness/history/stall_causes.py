@@ -44,6 +44,7 @@ Kind = Literal[
     "stuck keys",
     "forgotten keys",
     "nothing set",
+    "nothing asked",
     "split votes",
     "no access",
     "rejected",
@@ -60,11 +61,11 @@ SEVERAL: Final = 3
 class Obstacle:
     """`nodes`: they were `down`, `hung` (they were there and did not answer), `answering errors` or `out of
     reach` of the clients (cut off or slow) for most of the time; those of which one or another was not there for most
-    of it; on which keys were stuck; on which nothing was set; or on which the keys of split votes stayed after their
-    tries. `absent`: which others were not there for most of the time. `no access`: no client ever acquired the lock,
-    and the nodes turned requests away. `rejected`: they answered the lock's requests with an `error`; `is_unloaded`: it
-    asked for a script that they did not know, and no client loaded it. `wrong clock`: keys may have lived longer there
-    than the lock had asked for."""
+    of it; on which keys were stuck; on which nothing was set, or which were asked for nothing; or on which the keys of
+    split votes stayed after their tries. `absent`: which others were not there for most of the time. `no access`: no
+    client ever acquired the lock, and the nodes turned requests away. `rejected`: they answered the lock's requests
+    with an `error`; `is_unloaded`: it asked for a script that they did not know, and no client loaded it. `wrong
+    clock`: keys may have lived longer there than the lock had asked for."""
 
     kind: Kind
     nodes: tuple[str, ...] = ()
@@ -98,6 +99,9 @@ def in_words(obstacle: Obstacle) -> str:
             return f"keys stayed on {nodes} of sections that their clients had left without a release"
         case "nothing set":
             return f"no attempt set the key on {nodes}, which {was} free and in reach{_while(obstacle.absent)}"
+        case "nothing asked":
+            while_absent = _while(obstacle.absent)
+            return f"the clients that tried sent nothing to {nodes}, which {was} free and in reach{while_absent}"
         case "split votes":
             left = f", and left their keys on {nodes}" if nodes else ""
             return f"attempts got some of the nodes, but never a majority{left}{_while(obstacle.absent)}"
@@ -147,8 +151,17 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
             return Obstacle("split votes", seen.left_on(), missing)
         nodes = seen.nothing_set(missing)
         if nodes and (seen.is_forwarding or (absent and refused.sum() >= SEVERAL)):
-            return Obstacle("nothing set", nodes, missing)
+            asked = _asked_any(run, clients, nodes, since_ns, until_ns)
+            return Obstacle("nothing set" if asked else "nothing asked", nodes, missing)
     return absent or Obstacle("unknown")
+
+
+def _asked_any(run: Recorded, clients: Sequence[str], nodes: Sequence[str], since_ns: int, until_ns: int) -> bool:
+    """Whether any of the clients may have sent anything to any of the nodes in this time."""
+    ledger = run.whole_ledger
+    return ledger is None or any(
+        ledger.sent.between(client, node, since_ns, until_ns) for client in clients for node in nodes
+    )
 
 
 _Times = dict[Kind, list[tuple[int, int]]]
