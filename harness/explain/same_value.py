@@ -55,13 +55,14 @@ def _of_member(run: Recorded, ledger: Ledger, node: str, earlier: Side, later: S
     first, second = (_asked(ledger, node, side) for side in (earlier, later))
     words = {word for one in first for word in one.arguments} & {word for one in second for word in one.arguments}
     for entry in ledger.entries:
-        if entry.node != node or entry.member not in words or ledger.change(entry.added)["did"] not in _ADD_ONCE:
+        added = ledger.change(entry.added)
+        if entry.node != node or entry.member not in words or added["did"] not in _ADD_ONCE:
             continue
         times = [
             [one.from_client_ns for one in asked if entry.key in one.keys and entry.member in one.arguments]
             for asked in (first, second)
         ]
-        if all(times) and entry.until_ns >= times[1][-1] >= int(ledger.change(entry.added)["since_ns"]):
+        if all(times) and all(added["from_client_ns"] <= some[-1] <= entry.until_ns for some in times):
             one, other = (at(run, some[-1]) for some in times)
             yield (
                 f"{earlier.client} and {later.client} asked {node} for {printable(entry.key)} with the same member, "

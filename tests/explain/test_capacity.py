@@ -358,3 +358,31 @@ def test_an_acquire_was_granted_by_a_request_that_changed_nothing(changes: bool,
     assert told.cause == cause
     if not changes:
         golden(told.sentence)
+
+
+def members(*, second: str = "mine", command: str = "ZADD", removed: bool = False) -> Story:
+    """Two tasks of c1 ask for one of two permits with these members, then c2 does."""
+    three = story(nodes=1, tasks=2).watched("n1")
+    for task, at, member in (("c1@1", 9, "mine"), ("c1@2", 19, second), ("c2@1", 29, "its")):
+        score = "1 " if command == "ZADD" else ""
+        words = f"{command} places {score}{member}"
+        three.request(task, "n1", words, at, at + 0.2, reply="1")
+        is_new = at == 9 or (removed and at == 19)
+        three.seen("n1", "set" if is_new else "changed", at + 0.3, since=at - 0.1, key="places").called(words)
+        if removed and task == "c1@1":
+            three.request("c3@1", "n1", "ZREM places mine", 15, 15.2, reply="1")
+            three.seen("n1", "deleted", 15.3, since=14.9, key="places").called("ZREM places mine")
+    three.section("c1@1", 10, 90, asked=8, deadline=150).section("c1@2", 20, 90, asked=18, deadline=150)
+    return three.section("c2@1", 30, 90, asked=28, deadline=150)
+
+
+def test_clients_with_the_same_member_have_one_place(golden: Golden) -> None:
+    told = members().told("over-capacity")
+    assert told.cause == "shared value"
+    golden(told.sentence)
+    assert members(command="SADD").told("over-capacity").cause == "shared value"
+
+
+def test_clients_with_other_members_or_one_after_the_other_have_their_own_places() -> None:
+    assert members(second="another").told("over-capacity").cause != "shared value"
+    assert members(removed=True).told("over-capacity").cause != "shared value"

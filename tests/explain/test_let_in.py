@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.explain.stories import Story
 from tests.golden import Golden
 
@@ -93,3 +95,28 @@ def test_of_tasks_that_are_on_record_the_answers_are_each_ones_own() -> None:
     story.op("c1@3", "acquire", "fail", 1, 28, 31)
     story.section("c2@1", 10, 60, asked=8).section("c1@1", 30, 50, asked=28)
     assert "c1@1's ZADD with 1 at +29.5 ms" in story.told("overlap").sentence
+
+
+@pytest.mark.parametrize(("field", "cause"), [("pid", "overwritten"), ("other", "unknown")])
+def test_a_field_that_the_second_client_sets_anew_was_the_first_ones(field: str, cause: str) -> None:
+    """Which values the fields of a hash have is not on record but for the requests."""
+    story = Story(nodes=1).watched("n1")
+    for client, at, name in (("c1", 9, "pid"), ("c2", 29, field)):
+        story.request(client, "n1", f"HSET k1 {name} of-{client} lock 1", at, at + 0.5, reply="1", told=at + 0.8)
+        story.seen("n1", "set" if at == 9 else "prolonged", at + 0.6, "lock, pid", since=at - 0.1, is_hash=True)
+    told = story.section("c1", 10, 60, asked=8).section("c2", 30, 50, asked=28).told("overlap")
+    assert told.cause == cause
+    assert "it changed nothing" not in told.sentence
+
+
+def test_of_a_lock_that_promises_no_time_the_nodes_tell_too() -> None:
+    story = Story(clients=3, nodes=1).watched("n1").op("c3", "release", "ok", 1, 15, 17)
+    for client, at in (("c1", 9), ("c2", 29)):
+        story.op(client, "acquire", "ok", 1, at - 1, at + 1).op(client, "release", "ok", 1, 60, 61)
+        story.request(client, "n1", f"SET k1 {client}-1 NX", at, at + 0.5)
+        story.seen("n1", "set", at + 0.6, f"{client}-1", since=at - 0.1)
+        if client == "c1":
+            story.request("c3", "n1", "DEL k1", 16, 16.5, reply="1").seen("n1", "deleted", 16.6, since=15.9)
+    told = story.told("overlap")
+    assert told.cause == "deleted"
+    assert "in its release it sent DEL to n1 at +15.9 ms" in told.sentence

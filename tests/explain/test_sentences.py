@@ -217,6 +217,20 @@ def test_a_lock_whose_last_renewal_failed(golden: Golden) -> None:
     golden(told.sentence)
 
 
+@pytest.mark.parametrize(
+    ("last", "cause"), [(59, "not renewed"), (61, "expired")], ids=["two more were due", "one more was due"]
+)
+def test_a_lock_that_sends_no_renewal_after_one_that_failed(last: float, cause: str, golden: Golden) -> None:
+    told = unrenewed().asked("c1", "extend", 30, "1 1 1").asked("c1", "extend", last, "ERR ERR ERR").told("overlap")
+    assert told.cause == cause
+    golden(told.sentence)
+
+
+def test_a_fault_may_have_kept_a_lock_from_renewing_again() -> None:
+    story = unrenewed().asked("c1", "extend", 55, "ERR ERR ERR").fault("f1", 95, 115, paused_clients=("c1",))
+    assert story.told("overlap").cause == "expired"
+
+
 @pytest.mark.parametrize("said", ["1 1 1", "1 1 0"])
 def test_a_renewal_that_was_done_does_not_show_why_the_lease_ended(said: str) -> None:
     told = unrenewed().asked("c1", "extend", 60, said).told("overlap")

@@ -280,6 +280,23 @@ def test_nodes_on_which_no_try_set_anything(golden: Golden) -> None:
     assert why(asked("n1", "n2"))[0] == "split votes"
 
 
+@pytest.mark.parametrize(
+    ("client", "node", "at", "kind"),
+    [
+        ("c2", "n2", 500, "nothing set"),
+        ("c2", "n1", 500, "nothing asked"),
+        ("c1", "n2", 500, "nothing asked"),
+        ("c2", "n2", 199, "nothing asked"),
+    ],
+    ids=["it asked one of them", "it asked another node", "another client asked", "before that"],
+)
+def test_nodes_that_no_client_asked_while_it_tried(client: str, node: str, at: float, kind: str) -> None:
+    history = asked("n1").request(client, node, "GET k9", at, at + 1, sent=at, did=False)
+    for name in NODES:
+        history.request("c3", name, "PING", 50, 51, did=False)
+    assert why(history)[0] == kind
+
+
 def test_whether_anything_arrived_is_known_from_any_key() -> None:
     other = asked().seen("n1", "set", 100, "a").seen("n1", "deleted", 110)
     assert why(other) == ("unknown", ())

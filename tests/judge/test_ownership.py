@@ -707,3 +707,30 @@ def test_a_key_that_tells_whose_turn_it_is_is_nobodys(step: int, number: int) ->
         history.seen("n1", "set", at - 1, str(step * turn), since=at - 3, ttl=400)
         history.by(history.key_events[-1], len(history.requests) - 1)
     assert found(history) == (number, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "looks", "cause"),
+    [
+        ("DEL k1", False, "deleted"),
+        ("DEL k1", True, "shared value"),
+        ("EVAL free 1 k1 same", False, "shared value"),
+    ],
+    ids=["compares nothing", "looks first", "compares in a script"],
+)
+def test_a_value_that_two_had_drawn_matters_only_to_a_request_that_compared_it(
+    words: str, looks: bool, cause: str
+) -> None:
+    """c1 had drawn the value, too, for a section that is over; then it deletes c2's key."""
+    history = History(nodes=1, ttl_ms=900).watch("n1")
+    history.section("c1", 10, 50, asked=8).request("c1", "n1", "SET k1 same NX PX 900", 8.5, 9)
+    history.seen("n1", "set", 9.5, "same", since=8.4, ttl=900).op("c1", "release", "ok", 1, 50, 52)
+    history.request("c1", "n1", "DEL k1", 50.5, 51, reply="1").seen("n1", "deleted", 51.5, since=50.4)
+    history.section("c2", 110, 700, asked=108).request("c2", "n1", "SET k1 same NX PX 900", 108.5, 109)
+    history.seen("n1", "set", 109.5, "same", since=108.4, ttl=900).op("c1", "release", "ok", 2, 590, 605)
+    if looks:
+        history.request("c1", "n1", "GET k1", 595, 596, reply='"same"', did=False)
+    run = deletes(history, words=words).seen("n1", "blind", 3_000).recorded()
+    (finding,) = check(run).findings
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == cause

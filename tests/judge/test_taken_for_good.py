@@ -78,6 +78,36 @@ def test_that_another_lock_ran_out_tells_nothing(key: str, number: int) -> None:
     assert lost(made.op("c1", "acquire", "fail", 99, 3_890, 3_900, key=key), is_missed=False) == number
 
 
+def counted_by(words: str, back: str) -> History:
+    """c1 and a refused acquire of c2 count with these words; what c2 counted stays."""
+    made = history().op("c1", "acquire", "ok", 1, 8, 10, validity_ms=90.0)
+    change(made, "c1", words, 9, event="set").op("c1", "release", "ok", 1, 20, 22)
+    change(made, "c1", back, 21).op("c2", "acquire", "fail", 1, 195, 205)
+    return change(made, "c2", words, 200)
+
+
+@pytest.mark.parametrize(("words", "back"), [("INCRBY k1 1", "INCRBY k1 -1"), ("DECRBY k1 -2", "DECRBY k1 2")])
+def test_a_count_that_is_raised_by_a_negative_number_is_lowered(words: str, back: str) -> None:
+    assert lost(counted_by(words, back)) == 1
+    assert lost(change(counted_by(words, back), "c2", back, 203)) == 0
+
+
+def test_what_a_refused_attempt_gives_back_at_once_does_not_count_who_waits() -> None:
+    made = refused(used(history(), key="jobs:k1"), key="jobs:k1", told=None)
+    for turn in range(8):
+        at = 300 + 10 * turn
+        made.op("c1", "acquire", "fail", 2 + turn, at, at + 5)
+        change(change(made, "c1", "INCR jobs:k1", at + 1), "c1", "DECR jobs:k1", at + 3)
+    assert lost(made) == 1
+
+
+def test_a_lock_without_an_end_takes_nothing_back_after_a_ttl() -> None:
+    made = history().op("c1", "acquire", "ok", 1, 8, 10)
+    change(made, "c1", "INCR k1", 9, event="set").op("c1", "release", "ok", 1, 20, 22)
+    refused(change(made, "c1", "DECR k1", 21), told=None)
+    assert lost(made) == 1
+
+
 @pytest.mark.parametrize(("at", "number"), [(303.9, 0), (304, 1)])
 def test_a_lock_that_did_not_run_out_may_take_it_back_when_it_does(at: float, number: int) -> None:
     """c2 is killed inside, at 204; a lease takes 100 ms."""
