@@ -52,7 +52,7 @@ class OneCause(NamedTuple):
 
 def one_by_one(verdict: Verdict, explained: Sequence[Explained]) -> tuple[OneCause, ...]:
     """All findings; first what makes the run a violation, or led to that; of these what broke the worst promise, what
-    the lock did before what its clients met, and then what has the most cases."""
+    the lock did before what its clients met, then what has a cause that is known, and then what has the most cases."""
     found = ordered(verdict)
     timed = sorted((f for f in found if f.at_ms is not None), key=lambda f: (f.at_ms, _link(f)))
     causes = {id(finding): _cause(finding, explained) for finding in found}
@@ -70,7 +70,7 @@ def one_by_one(verdict: Verdict, explained: Sequence[Explained]) -> tuple[OneCau
         head = first.get(id(finding), finding)
         groups.setdefault(id(head), (head, []))[1].append(finding)
     told = [_together(head, group, causes) for head, group in groups.values()]
-    return tuple(sorted(told, key=lambda one: _rank(one, verdict.require)))
+    return tuple(sorted(told, key=lambda one: _rank(one, causes, verdict.require)))
 
 
 def _together(head: Finding, group: Sequence[Finding], causes: Mapping[int, Cause | None]) -> OneCause:
@@ -85,11 +85,11 @@ def _together(head: Finding, group: Sequence[Finding], causes: Mapping[int, Caus
     return OneCause(head, tuple(sorted(others, key=lambda each: (each.at_ms or 0, _link(each)))))
 
 
-def _rank(cause: OneCause, require: str) -> tuple[bool | int, ...]:
-    group = (cause.finding, *cause.consequences)
+def _rank(cause: OneCause, causes: Mapping[int, Cause | None], require: str) -> tuple[bool | int, ...]:
+    group, is_unnamed = (cause.finding, *cause.consequences), causes[id(cause.finding)] is None
     decides = min((not f.decides(require), f.blame != "lock") for f in group)
     worst = min(_WORST_FIRST.get(f.promise, len(_WORST_FIRST) - 1) for f in group)
-    return (*decides, worst, _link(cause.finding) > 0, -sum(f.count for f in group))
+    return (*decides, worst, _link(cause.finding) > 0, is_unnamed, -sum(f.count for f in group))
 
 
 def _began_in(other: Finding, finding: Finding, causes: Mapping[int, Cause | None]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from harness.checkers.consequences import OneCause, one_by_one
 from harness.checkers.kinds import kinds
 from harness.explain.causes import Cause
@@ -59,7 +61,7 @@ def test_no_finding_of_the_harness_follows_from_another() -> None:
 
 def test_a_kind_may_say_which_causes_it_comes_of() -> None:
     shared, deleted, overlap = found("shared-value", 9), found("changed-another-clients-key", 10), found("overlap", 9)
-    assert told((shared, None), (deleted, "deleted"), (overlap, "shared value")) == {
+    assert told((shared, None), (deleted, "prolonged"), (overlap, "shared value")) == {
         "shared-value": ["overlap", "changed-another-clients-key"]
     }
     prolonged, stuck, never = (
@@ -120,6 +122,21 @@ def test_clients_that_a_release_of_another_key_kept_out_are_told_with_it() -> No
 def test_a_lock_that_refuses_a_majority_lets_no_client_in_later_either() -> None:
     gap, never = found("unavailable-while-free", 20), found("no-recovery", 50)
     assert told((never, None), (gap, "majority refused")) == {"unavailable-while-free": ["no-recovery"]}
+
+
+def test_what_was_deleted_without_comparing_does_not_come_of_the_value() -> None:
+    shared, deleted, overlap = found("shared-value", 1), found("changed-another-clients-key", 10), found("overlap", 20)
+    assert told((shared, None), (deleted, "deleted"), (overlap, "deleted")) == {
+        "changed-another-clients-key": ["overlap"],
+        "shared-value": [],
+    }
+
+
+def test_of_what_keeps_clients_out_a_cause_that_is_known_comes_first() -> None:
+    slow, slept = found("acquire-overrun", 1), found("waits-for-free-lock", 20)
+    many = replace(slow, count=100)
+    assert list(told((many, None), (slept, "not woken"))) == ["waits-for-free-lock", "acquire-overrun"]
+    assert list(told((many, None), (slept, None))) == ["acquire-overrun", "waits-for-free-lock"]
 
 
 def test_a_finding_without_a_moment_stands_alone() -> None:
