@@ -66,7 +66,7 @@ def _gave_up(run: Recorded, side: Side, last: Request, by_ns: int) -> bool:
     """Whether the lock sent no further request although two more were due, and no fault kept it from sending them."""
     assert run.config.renewal_ms is not None
     due_ns = last.from_client_ns + round(run.config.renewal_ms * 1e6)
-    is_over = due_ns + round(run.config.renewal_ms * 1e6) <= by_ns
+    is_over = due_ns + round(run.config.renewal_ms * 1e6) < by_ns
     return is_over and could_renew(run, process_of(side.client), side.key, due_ns, by_ns)
 
 

@@ -157,11 +157,12 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
 
 
 def _asked_any(run: Recorded, clients: Sequence[str], nodes: Sequence[str], since_ns: int, until_ns: int) -> bool:
-    """Whether any of the clients may have sent anything to any of the nodes in this time."""
-    ledger = run.whole_ledger
-    return ledger is None or any(
-        ledger.sent.between(client, node, since_ns, until_ns) for client in clients for node in nodes
-    )
+    """Whether any of the clients may have sent anything to any of the nodes in this time. One that never did may have
+    reached them in another way."""
+    ledger, links = run.whole_ledger, [(client, node) for client in clients for node in nodes]
+    if ledger is None or not all(ledger.sent.between(client, node, 0, since_ns) for client, node in links):
+        return True
+    return any(ledger.sent.between(client, node, since_ns, until_ns) for client, node in links)
 
 
 _Times = dict[Kind, list[tuple[int, int]]]

@@ -293,7 +293,7 @@ def test_nodes_on_which_no_try_set_anything(golden: Golden) -> None:
 def test_nodes_that_no_client_asked_while_it_tried(client: str, node: str, at: float, kind: str) -> None:
     history = asked("n1").request(client, node, "GET k9", at, at + 1, sent=at, did=False)
     for name in NODES:
-        history.request("c3", name, "PING", 50, 51, did=False)
+        history.request("c2", name, "PING", 50, 51, did=False)
     assert why(history)[0] == kind
 
 
