@@ -290,7 +290,7 @@ _CAUSES: Final[dict[str, Cause]] = {
     "absent in turn": "absent node",
     "stuck keys": "stuck keys",
     "nothing set": "nothing set",
-    "nothing asked": "not woken",
+    "nothing asked": "nothing asked",
     "rejected": "rejected",
     "split votes": "split votes",
     "wrong clock": "wrong clock",

@@ -49,7 +49,7 @@ class _Once(Connection):
     "a connection that ended is made again",
     conditions="busy",
     finding="unavailable-while-free",
-    cause="nothing set",
+    cause="nothing asked",
 )
 class NeverConnectsAgain(Redlock):
     """After enough short outages it has lost a majority of the nodes for good."""
