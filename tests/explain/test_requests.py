@@ -16,14 +16,14 @@ from tests.judge.histories import History
 NODES = ("n1", "n2", "n3")
 
 
-def taken(*, shown: bool = False, **sent: Any) -> History:
-    """c1 is inside from 10 to 90. At 40, c3's DEL takes its key on all nodes, and c2 is inside from 50 to 80."""
+def taken(*, shown: bool = False, words: str = "DEL k1", **sent: Any) -> History:
+    """c1 is inside from 10 to 90. At 40, c3 takes its key with these words on all nodes, and c2 is inside from 50 to 80."""
     history = History(clients=3, ttl_ms=200, nodes=3).section("c1", 10, 90, deadline=200)
     history.section("c2", 50, 80, deadline=240, asked=45).op("c3", "release", "ok", 1, 20, 60)
     for node in NODES:
         history.watch(node)
         history.request("c1", node, "SET k1 a NX PX 200", 9.2, 9.6).seen(node, "set", 9.8, "a", since=9, ttl=200)
-        history.request("c3", node, "DEL k1", **{"arrived": 40, "answered": 41, "reply": "1"} | sent)
+        history.request("c3", node, words, **{"arrived": 40, "answered": 41, "reply": "1"} | sent)
         history.seen(node, "deleted", 42, since=39)
         history.request("c2", node, "SET k1 b NX PX 200", 46, 47).seen(node, "set", 48, "b", since=45, ttl=200)
     if shown:
@@ -43,10 +43,17 @@ def test_an_overlap_names_who_deleted_the_key(shown: bool, golden: Golden) -> No
     golden(told(taken(shown=shown), "overlap"))
 
 
-@pytest.mark.parametrize(("key", "cause"), [("k1", "shared value"), ("k2", "deleted")])
-def test_only_the_same_value_of_the_same_key_is_a_cause(key: str, cause: str) -> None:
-    """c4 had drawn the value of c1, for the key that c3 deletes or for another one."""
-    history = taken(shown=True).section("c4", 300, 310, key=key, asked=295)
+@pytest.mark.parametrize(
+    ("key", "words", "cause"),
+    [
+        ("k1", "EVAL release 1 k1 a", "shared value"),
+        ("k2", "EVAL release 1 k1 a", "deleted"),
+        ("k1", "DEL k1", "deleted"),
+    ],
+)
+def test_only_the_same_value_of_the_same_key_is_a_cause(key: str, words: str, cause: str) -> None:
+    """c4 had drawn the value of c1, for the key that c3 deletes or for another one. A DEL compares no value."""
+    history = taken(shown=True, words=words).section("c4", 300, 310, key=key, asked=295)
     for node in NODES:
         history.request("c4", node, f"SET {key} a NX PX 200", 296, 297)
         history.seen(node, "set", 298, "a", since=295, ttl=200, key=key)
