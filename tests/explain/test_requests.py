@@ -17,7 +17,7 @@ NODES = ("n1", "n2", "n3")
 
 
 def taken(*, shown: bool = False, words: str = "DEL k1", **sent: Any) -> History:
-    """c1 is inside from 10 to 90. At 40, c3 takes its key with these words on all nodes, and c2 is inside from 50 to 80."""
+    """c1 is inside from 10 to 90. At 40, c3 takes its key with these words on all nodes; c2 is inside from 50 to 80."""
     history = History(clients=3, ttl_ms=200, nodes=3).section("c1", 10, 90, deadline=200)
     history.section("c2", 50, 80, deadline=240, asked=45).op("c3", "release", "ok", 1, 20, 60)
     for node in NODES:
