@@ -55,8 +55,10 @@ def _of_member(run: Recorded, ledger: Ledger, node: str, earlier: Side, later: S
     first, second = (_asked(ledger, node, side) for side in (earlier, later))
     words = {word for one in first for word in one.arguments} & {word for one in second for word in one.arguments}
     for entry in ledger.entries:
+        if entry.node != node or entry.member not in words:
+            continue
         added = ledger.change(entry.added)
-        if entry.node != node or entry.member not in words or added["did"] not in _ADD_ONCE:
+        if added["did"] not in _ADD_ONCE:
             continue
         times = [
             [one.from_client_ns for one in asked if entry.key in one.keys and entry.member in one.arguments]

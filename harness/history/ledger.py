@@ -214,11 +214,13 @@ def _told(changes: pd.DataFrame, causes: ChangeRequests, wire: WireRecord, calls
 
 def _did(changes: pd.DataFrame, command: Any, request: Ints, wire: WireRecord) -> Any:
     """The command that made each change: one that raises a count by a negative number lowers it."""
-    did: Any = changes["did"].to_numpy(object).copy()
-    by_script = changes["arguments"].tolist()
-    for row in np.flatnonzero(np.isin(did.astype(str), list(_OPPOSITE))).tolist():
-        is_single = request[row] != NONE and did[row] == command[row]
-        words = wire.requests["arguments"][int(request[row])].as_py() if is_single else by_script[row]
+    did: Any = changes["did"].to_numpy(object, copy=True)
+    rows = np.flatnonzero(changes["did"].isin(list(_OPPOSITE)).to_numpy(bool))
+    is_scripted = (request[rows] == NONE) | (did[rows] != command[rows])
+    asked = wire.requests["arguments"].take(pa.array(request[rows], mask=is_scripted)).to_pylist()
+    by_script = changes["arguments"].iloc[rows].tolist()
+    for row, own, called in zip(rows.tolist(), asked, by_script, strict=True):
+        words = own or called
         if words and str(words[-1]).startswith("-"):
             did[row] = _OPPOSITE[did[row]]
     return did
