@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from harness.history.calls import NO_CALL
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import places_of, rows_of
 
@@ -121,8 +120,8 @@ def _counts_grants(ledger: Ledger, in_calls: pd.DataFrame, take: str, give: str)
     acquiring = in_calls[(in_calls["f"] == "acquire").to_numpy(bool)]
     times = (acquiring["did"] == take).astype(int) - (acquiring["did"] == give)
     kept = times.groupby(acquiring["call"]).sum()
-    took = kept[(kept > 0) & (kept.index != NO_CALL)].index.to_numpy()
-    keys = {str(calls.key[call]) for call in took.tolist()}
+    took = kept[kept > 0].index.to_numpy()
+    keys = {str(calls.key[call]) for call in took.tolist()} - {""}  # of a client that was killed it is not known
     if len(keys) != 1:
         return False
     acquires = np.flatnonzero((calls.f == "acquire") & (calls.key == keys.pop()))

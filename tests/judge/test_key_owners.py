@@ -329,31 +329,26 @@ def test_each_grant_may_set_a_key_of_its_own(unknown: bool) -> None:
     assert owners.holdings["section"].tolist() == [0, -1 if unknown else 1, 2]
 
 
-def jobs(*names: str) -> History:
-    """Each client asks for a lock of its own name. Each acquire sets a note and the lock's key; of c1's section, the
-    first one, it is the other way round that only the note was there long before."""
+def jobs(**sets: str) -> History:
+    """By the name of a lock: what the acquires of its sections set, one after the other, and their releases delete: a
+    note, the lock's key, or both."""
     history = History(clients=4).watch("n1")
-    for number, name in enumerate(names, 1):
-        for turn in range(number):
+    for number, (name, kinds) in enumerate(sets.items(), 1):
+        for turn, kind in enumerate(kinds.split()):
             at, section = 100.0 * number + 20 * turn, 10 * number + turn
             history.section(f"c{number}", at + 10, at + 15, number=section, asked=at + 5, key=name)
-            for kind in ("note", "lock"):
-                own(history, f"c{number}", f"{kind}-{section}", at=at + 8, key=f"{kind}:{name}")
-                history.request(f"c{number}", "n1", f"DEL {kind}:{name}", at + 15.2, at + 15.5)
-                history.seen("n1", "deleted", at + 15.6, since=at + 15.1, key=f"{kind}:{name}")
-            if turn:  # an acquire that needs no note
-                continue
-            extra = 50 + section
-            history.section(f"c{number}", at + 18, at + 19, number=extra, asked=at + 16, key=name)
-            own(history, f"c{number}", f"lock-{extra}", at=at + 17.5, key=f"lock:{name}")
-            history.request(f"c{number}", "n1", f"DEL lock:{name}", at + 19.1, at + 19.2)
-            history.seen("n1", "deleted", at + 19.3, since=at + 19, key=f"lock:{name}")
+            for each in ("note", "lock") if kind == "both" else (kind,):
+                own(history, f"c{number}", f"{each}-{section}", at=at + 8, key=f"{each}:{name}")
+                history.request(f"c{number}", "n1", f"DEL {each}:{name}", at + 15.2, at + 15.5)
+                history.seen("n1", "deleted", at + 15.6, since=at + 15.1, key=f"{each}:{name}")
     history.key_events.sort(key=lambda event: event.at_ns)
     return history
 
 
 def test_what_is_a_copy_beside_one_lock_is_a_copy_beside_each() -> None:
-    assert owners_of(jobs("k1", "k2", "k3")).copies == {"note:k1", "note:k2", "note:k3"}
+    """Of k1 alone one would take the note for the lock's key."""
+    owners = owners_of(jobs(k1="both both note", k2="both lock lock lock", k3="both lock"))
+    assert owners.copies == {"note:k1", "note:k2", "note:k3"}
 
 
 @pytest.mark.parametrize(("permits", "copies"), [(1, {"other"}), (2, set())])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.history import ClientEnd
 from harness.checkers.explained import explain
 from harness.checkers.taken_for_good import Figures, check
 from harness.verdict import Answer, Verdict
@@ -99,6 +100,15 @@ def test_what_a_refused_attempt_gives_back_at_once_does_not_count_who_waits() ->
         made.op("c1", "acquire", "fail", 2 + turn, at, at + 5)
         change(change(made, "c1", "INCR jobs:k1", at + 1), "c1", "DECR jobs:k1", at + 3)
     assert lost(made) == 1
+
+
+def test_a_client_that_was_killed_as_it_acquired_asked_for_a_key_that_is_not_known() -> None:
+    made = refused(used(history(), key="jobs:k1"), key="jobs:k1", told=None)
+    change(made, "c3", "INCR jobs:k1", 400)
+    made.ends.append(ClientEnd("c3", 1, "killed", ms(402), "acquiring", since_ns=ms(398)))
+    for turn in range(18):
+        made.op("c1", "acquire", "fail", 2 + turn, 500 + turn, 500.5 + turn)
+    assert lost(made) == 2
 
 
 def test_a_lock_without_an_end_takes_nothing_back_after_a_ttl() -> None:
