@@ -259,13 +259,14 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     nodes, absent = (tuple(printable(str(node)) for node in example.get(name, ())) for name in ("nodes", "absent"))
     error, is_unloaded = str(example.get("error", "")), bool(example.get("is_unloaded"))
-    obstacle = Obstacle(example["obstacle"], nodes, absent, error, is_unloaded)
+    is_only_node = len(run.nodes_of(str(example["key"]))) == 1
+    obstacle = Obstacle(example["obstacle"], nodes, absent, error, is_unloaded, is_only_node)
     clients = [printable(str(client)) for client in example["clients"]]
     since_ns = run.at_ns(example["at_ms"])
     until_ns = since_ns + round(float(example["for_ms"]) * 1e6)
     why, cause = in_words(obstacle), _CAUSES.get(obstacle.kind, "unknown")
-    if obstacle.kind == "split votes" and obstacle.nodes:
-        cause = "stuck keys"
+    if obstacle.kind == "split votes" and (obstacle.nodes or is_only_node):
+        cause = "stuck keys" if obstacle.nodes else "unknown"
     if run.permits > 1 and (out := permits_out(run, since_ns, until_ns, str(example["key"]))):
         why, cause = kept_in_words(kept_permits(run, out)).removesuffix("."), "never given back"
     elif obstacle.kind == "stuck keys":

@@ -59,19 +59,20 @@ SEVERAL: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """`nodes`: they were `down`, `hung` (they were there and did not answer), `answering errors` or `out of
-    reach` of the clients (cut off or slow) for most of the time; those of which one or another was not there for most
-    of it; on which keys were stuck; on which nothing was set, or which were asked for nothing; or on which the keys of
-    split votes stayed after their tries. `absent`: which others were not there for most of the time. `no access`: no
-    client ever acquired the lock, and the nodes turned requests away. `rejected`: they answered the lock's requests
-    with an `error`; `is_unloaded`: it asked for a script that they did not know, and no client loaded it. `wrong
-    clock`: keys may have lived longer there than the lock had asked for."""
+    """`nodes`: they were `down`, `hung` (they were there and did not answer), `answering errors` or `out of reach` of
+    the clients (cut off or slow) for most of the time; those of which one or another was not there for most of it; on
+    which keys were stuck; on which nothing was set, or which were asked for nothing; or on which the keys of split
+    votes stayed after their tries (`is_only_node`: of tries on the lock's only node). `absent`: which others were not
+    there for most of the time. `no access`: no client ever acquired the lock, and the nodes turned requests away.
+    `rejected`: they answered the lock's requests with an `error`; `is_unloaded`: it asked for a script that they did
+    not know, and no client loaded it. `wrong clock`: keys may have lived longer there than the lock had asked for."""
 
     kind: Kind
     nodes: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     error: str = ""
     is_unloaded: bool = False
+    is_only_node: bool = False
 
     @property
     def is_the_locks(self) -> bool:
@@ -104,7 +105,10 @@ def in_words(obstacle: Obstacle) -> str:
             return f"the clients that tried sent nothing to {nodes}, which {was} free and in reach{while_absent}"
         case "split votes":
             left = f", and left their keys on {nodes}" if nodes else ""
-            return f"attempts got some of the nodes, but never a majority{left}{_while(obstacle.absent)}"
+            got = "got some of the nodes, but never a majority"
+            if obstacle.is_only_node:
+                got = "set the key on the only node, and no client acquired the lock"
+            return f"attempts {got}{left}{_while(obstacle.absent)}"
         case "no access":
             return f"{nodes} turned requests away"
         case "rejected" if obstacle.is_unloaded:
@@ -148,7 +152,7 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
         if nodes := seen.stuck(missing):
             return Obstacle("forgotten keys" if seen.are_forgotten(nodes) else "stuck keys", nodes, missing)
         if seen.are_split():
-            return Obstacle("split votes", seen.left_on(), missing)
+            return Obstacle("split votes", seen.left_on(), missing, is_only_node=len(own) == 1)
         nodes = seen.nothing_set(missing)
         if nodes and (seen.is_forwarding or (absent and refused.sum() >= SEVERAL)):
             asked = _asked_any(run, clients, nodes, since_ns, until_ns)

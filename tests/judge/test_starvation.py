@@ -403,6 +403,7 @@ def test_obstacles_in_words(golden: Golden) -> None:
     free = in_words(Obstacle("nothing set", ("n1", "n2"), ("n3",)))
     golden(free)
     split = in_words(Obstacle("split votes", (), ("n3",)))
+    assert "majority" not in in_words(Obstacle("split votes", ("n1",), is_only_node=True))
     golden(split)
     golden(in_words(Obstacle("stuck keys", ("n1",), ("n2", "n3"))))
 
