@@ -34,6 +34,7 @@ from tests.cluster.reapers import WITHIN_S, left_of
 from tests.foreground import obey_signals
 from tests.harness import runs
 from tests.harness.test_whole_runs import assert_nothing_missing_but_the_last
+from tests.processes import every_process
 
 ENDS_WITHIN_S = 60
 """How long the command may go on after the signal: it still judges what was recorded, and draws the page."""
@@ -154,7 +155,7 @@ def _inhabited_namespaces(struck_at: float) -> set[str]:
     """The network namespaces of the processes that are older than the signal: another run's new namespace may have got
     the number of one that is gone."""
     found = set()
-    for process in psutil.process_iter():
+    for process in every_process():
         with suppress(psutil.Error):
             if process.create_time() <= struck_at and (space := _network_namespace(process.pid)) is not None:
                 found.add(space)

@@ -31,6 +31,7 @@ from cluster.polling import becomes_true
 from tests.foreground import obey_signals
 from tests.harness.runs import ROOT, short_run
 from tests.needs import why_not
+from tests.processes import every_process
 
 SHORT: Final = tuple(short_run("--nemesis", "none", "--clients", "2", "--duration", "1s", "--recovery", "0"))
 LIMIT_S: Final = 100
@@ -119,7 +120,7 @@ def surround(surrounding: Surrounding, folder: Path) -> Ending:
 
 def _processes(mark: str) -> list[psutil.Process]:
     found = []
-    for process in psutil.process_iter():
+    for process in every_process():
         with suppress(psutil.Error):
             if process.environ().get(_MARK) == mark:
                 found.append(process)

@@ -10,6 +10,7 @@ from cluster.mounts import mounts_below
 from cluster.polling import becomes_true
 from cluster.run_processes import RUN_VARIABLE
 from tests.cluster.disks import images_attached
+from tests.processes import every_process
 
 WITHIN_S = 5.0
 """How soon nothing may be left after the harness died."""
@@ -17,7 +18,7 @@ WITHIN_S = 5.0
 
 def reaper_of(folder: Path) -> psutil.Process | None:
     """The reaper of the run with this state folder, waiting or at work."""
-    for process in psutil.process_iter():
+    for process in every_process():
         try:
             if process.cmdline()[-1:] == [str(folder)] and process.status() != psutil.STATUS_ZOMBIE:
                 return process
@@ -37,7 +38,7 @@ def kill_reaper(folder: Path) -> None:
 def processes_of(run_id: str) -> list[str]:
     """The names of the processes that carry the run's mark, sorted."""
     names = []
-    for process in psutil.process_iter():
+    for process in every_process():
         try:
             if process.environ().get(RUN_VARIABLE) == run_id:
                 names.append(process.name())

@@ -16,6 +16,7 @@ from cluster.programs import ServerProgram, ToxiproxyProgram
 from cluster.run_processes import RUN_VARIABLE
 from fencepost.errors import BrokenEnvironmentError
 from tests.cluster.conftest import MakeCluster
+from tests.processes import every_process
 from tests.specs import spec_of
 
 LONG_MS = 10_000
@@ -24,7 +25,7 @@ LONG_MS = 10_000
 
 def processes_of(state: RunState) -> list[psutil.Process]:
     found = []
-    for process in psutil.process_iter():
+    for process in every_process():
         try:
             if process.environ().get(RUN_VARIABLE) == state.run_id:
                 found.append(process)

@@ -17,6 +17,7 @@ from cluster.polling import becomes_true
 from cluster.run_processes import RUN_VARIABLE
 from fencepost.history import FaultEvent
 from harness.store.append_log import read_lines
+from tests.processes import every_process
 
 
 class Outsider:
@@ -54,7 +55,7 @@ class Outsider:
 
     def processes(self) -> list[psutil.Process]:
         found = []
-        for process in psutil.process_iter():
+        for process in every_process():
             try:
                 if process.environ().get(RUN_VARIABLE) == self._run.name:
                     found.append(process)

@@ -20,6 +20,7 @@ from nemesis.schedule import Planned, draw_schedule, parse_spec
 from tests.cluster.reapers import WITHIN_S
 from tests.harness import warm
 from tests.nemesis.fakes import topology
+from tests.processes import every_process
 
 ROOT = Path(__file__).parent.parent.parent
 HANGS_AFTER_S: Final = 200.0
@@ -102,13 +103,13 @@ def belongs_to_a_run(process: psutil.Process) -> bool:
 
 def processes_of(run: Path) -> list[str]:
     """Processes of a run that are still there."""
-    return _found(psutil.process_iter(), lambda environment: environment.get(RUN_VARIABLE) == run.name)
+    return _found(every_process(), lambda environment: environment.get(RUN_VARIABLE) == run.name)
 
 
 def processes_below(folder: Path) -> list[str]:
     """Processes of all runs whose temporary state lies below this folder that are still there."""
     return _found(
-        psutil.process_iter(),
+        every_process(),
         lambda environment: RUN_VARIABLE in environment and environment.get("TMPDIR", "").startswith(f"{folder}/"),
     )
 

@@ -21,6 +21,7 @@ from cluster.run_processes import RUN_VARIABLE
 from tests.harness import runs
 from tests.harness.test_sandbox import REFUSING
 from tests.harness.test_whole_runs import await_load
+from tests.processes import every_process
 
 pytestmark = pytest.mark.needs("root")
 
@@ -75,7 +76,7 @@ def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def processes(live: LiveRun) -> list[psutil.Process]:
     """The processes of the run, those in containers included."""
     found = []
-    for process in psutil.process_iter():
+    for process in every_process():
         with suppress(psutil.Error):
             if process.environ().get(RUN_VARIABLE) == live.run_id:
                 found.append(process)

@@ -15,6 +15,7 @@ import pytest
 from cluster.polling import becomes_true
 from tests.harness import runs
 from tests.needs import find_old_etcd
+from tests.processes import every_process
 from workloads.installation import installed_folder
 from workloads.languages.base import half
 from workloads.manifest import Manifest
@@ -216,7 +217,7 @@ def test_nothing_is_left_after_a_kill_neither_members_nor_their_networks(tmp_pat
     assert len(made) == 3
     run.kill()
     run.communicate()
-    assert becomes_true(lambda: not made & networks(list(psutil.process_iter())), within_s=15, every_s=0.1)
+    assert becomes_true(lambda: not made & networks(list(every_process())), within_s=15, every_s=0.1)
     assert not [name for name in psutil.net_if_addrs() if name.startswith("members")]
 
 
