@@ -92,6 +92,7 @@ class MemberNetwork:
                 with self.inside(name):
                     self._ip("link set lo up", f"addr add {host}/24 dev {name}", f"link set {name} up")
             self._listen_inside()
+            self._await_each_other()
         except OSError as error:
             raise BrokenEnvironmentError(f"the members' network cannot be made: {error.strerror or error}") from error
 
@@ -114,6 +115,16 @@ class MemberNetwork:
                 self._ears[name] = _open(self._held, socket.SOCK_DGRAM, host)
                 self._doors[name] = _open(self._held, socket.SOCK_STREAM, host)
                 self._doors[name].listen(64)
+
+    def _await_each_other(self) -> None:
+        """The kernel joins what was set up to the bridge by and by. Raises OSError, and BrokenEnvironmentError if some
+        members do not hear each other in time: every probe would say that a cut took."""
+        missing = [(sender, receiver) for sender in self.hosts for receiver in self.hosts if sender != receiver]
+        deadline = time.monotonic() + _JOINED_WITHIN_S
+        while missing := [pair for pair, seen in self.probe(missing).items() if seen != "heard"]:
+            if time.monotonic() > deadline:
+                named = ", ".join(f"{receiver} does not hear {sender}" for sender, receiver in missing)
+                raise BrokenEnvironmentError(f"the members' network does not work: {named}")
 
     def close(self) -> None:
         """Let go of everything, and remove the bridge. Never raises."""
@@ -246,6 +257,7 @@ _REFUSALS: Final = (111, 104)
 """ECONNREFUSED and ECONNRESET."""
 _REFUSED_WITHIN_S: Final = 0.05
 _TOOL_LIMIT_S: Final = 9.0
+_JOINED_WITHIN_S: Final = 10.0
 
 
 def _open(held: ExitStack, kind: socket.SocketKind, host: str) -> socket.socket:
