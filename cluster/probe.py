@@ -17,7 +17,9 @@ from cluster.resp import Exchange, encode, exchange_all
 MARK_PREFIX = "fencepost:probe:"
 """Keys of probes begin with this; no lock key may."""
 
-_MARK_LIFE_MS = 5_000
+MARK_LIFE_MS = 5_000
+"""When a node that was probed deletes the key by itself."""
+
 _DIRECT_TIMEOUT_MS = 200.0
 
 K = TypeVar("K")
@@ -34,13 +36,13 @@ def probe_links(
     run = f"{{{os.urandom(8).hex()}}}"  # in braces: a cluster keeps all of them in one place, that of our own write
     marks = {key: f"{MARK_PREFIX}{run}:{key[0]}" for key in targets}
     through = {
-        key: _through(address, encode("SET", marks[key], 1, "PX", _MARK_LIFE_MS)) for key, address in targets.items()
+        key: _through(address, encode("SET", marks[key], 1, "PX", MARK_LIFE_MS)) for key, address in targets.items()
     }
     asked: dict[str, list[LinkKey]] = {}
     for key in targets:
         asked.setdefault(key[1], []).append(key)
     # A node that refuses every write says nothing about a link: a write of our own tells, now and afterwards.
-    own = encode("SET", f"{MARK_PREFIX}{run}:direct", 1, "PX", _MARK_LIFE_MS)
+    own = encode("SET", f"{MARK_PREFIX}{run}:direct", 1, "PX", MARK_LIFE_MS)
     meanwhile = {node: Exchange(nodes[node], own) for node in asked}
     _carry_out({**through, **meanwhile}, timeout_ms)
 

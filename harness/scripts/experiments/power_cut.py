@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from cluster.probe import MARK_LIFE_MS
 from harness.scripts.expect import no_overlaps, overlaps_blamed_on, sections
 from harness.scripts.experiment import Stage, experiment
 
@@ -42,10 +43,10 @@ def power_cut_with_aof_always(stage: Stage) -> None:
 def spend_the_fsync(stage: Stage, write: Callable[[], object]) -> None:
     """Cause an fsync at the start of a second, so that there is no other fsync for the rest of that second.
 
-    Servers count these seconds by the wall clock, or from the last fsync. So first wait until the writes of earlier
-    probes are fsynced, and then until the next full second.
+    Servers count these seconds by the wall clock, or from the last fsync. So first wait until the marks of earlier
+    probes have expired (a server appends a DEL for each) and that is fsynced, and then until the next full second.
     """
-    stage.wait("1.1s")
+    stage.wait(f"{MARK_LIFE_MS + 200 + 1_100}ms")  # a server may take 200 ms to see that a key has expired
     stage.wait_until(time.monotonic() + 1.02 - time.time() % 1)
     write()
     stage.wait("100ms")  # the fsync runs in the background
