@@ -266,6 +266,19 @@ def _most(rng: Random, clients: Sequence[str]) -> int:
     return 1 + below(rng, max(1, len(clients) // 3))
 
 
+def aimed_pause(rng: Random, clients: tuple[str, ...], step: Step) -> Pause:
+    """A pause of those of the clients that are at this step."""
+    first = below(rng, len(clients))
+    match step:
+        case "inside":
+            return Pause(inside=True, first=first, clients=clients)
+        case "acquiring":
+            most, after = _most(rng, clients), weighted(rng, _AFTER)
+            return Pause(acquiring=True, first=first, most=most, after=after, clients=clients)
+        case at:
+            return Pause(at=at, first=first, most=max(1, len(clients) // 3), clients=clients)
+
+
 class _PauseNemesis:
     name = "pause"
     help = (
@@ -298,16 +311,8 @@ class _PauseNemesis:
                 return Pause(nodes=some(rng, topology.nodes, count)), duration_ms
             case "one-node":
                 return Pause(nodes=some(rng, topology.nodes, 1)), duration_ms
-            case "inside":
-                return Pause(inside=True, first=below(rng, len(clients)), clients=clients), duration_ms
-            case "acquiring":
-                first, most, after = below(rng, len(clients)), _most(rng, clients), weighted(rng, _AFTER)
-                return Pause(
-                    acquiring=True, first=first, most=most, after=after, clients=clients, connection=connection
-                ), duration_ms
-            case "extending" | "releasing" as at:
-                first, most = below(rng, len(clients)), max(1, len(clients) // 3)
-                return Pause(at=at, first=first, most=most, clients=clients, connection=connection), duration_ms
+            case "inside" | "acquiring" | "extending" | "releasing" as step:
+                return msgspec.structs.replace(aimed_pause(rng, clients, step), connection=connection), duration_ms
             case _:
                 return Pause(at="held-by-majority", first=below(rng, len(clients)), clients=clients), duration_ms
 

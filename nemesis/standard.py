@@ -2,9 +2,9 @@
 
 Which moments break a lock is not known beforehand, so the classes are complete, and every one of them comes early in a
 run. A client that is stopped while it releases, and one that is killed wherever it is (in a queue, or as a reader),
-come first. Only stopped clients are aimed at a step of the lock, because few are hit inside a short one otherwise. A
-fault that is rare in a plain `partition` or `latency`, because it needs one kind, one direction and few links at once,
-has a row of its own here.
+come first. Clients are also stopped and killed at a chosen step of the lock, because few are hit inside a short one
+otherwise. A fault that is rare in a plain `partition` or `latency`, because it needs one kind, one direction and few
+links at once, has a row of its own here.
 
 Storms, flurries and still times take turns. In a storm three lanes play in parallel. A lock that no client can acquire
 shows nothing, so a fault that keeps all clients out seldom comes there, and lasts for little longer than a lease. In a
@@ -49,8 +49,12 @@ AIMED: Final = (
 )
 """Pauses that wait until a client is at this step."""
 
+DYING: Final = ("crash:targets=acquiring", "crash:targets=releasing")
+"""What a client that dies at this step leaves half done."""
+
 UNAIMED: Final = {
     **dict.fromkeys(AIMED, "pause:targets=clients"),
+    **dict.fromkeys(DYING, "crash:targets=clients"),
     RECONNECTS: "pause:targets=clients,duration=0.3ttl",
 }
 
@@ -92,6 +96,7 @@ LANES: Final[Mapping[str, Deck]] = {
             "pause:targets=releasing",
             "crash:targets=clients",
             *(spec for spec in AIMED if spec != "pause:targets=releasing"),
+            *DYING,
             "pause:targets=nodes,duration=1.2ttl",
             "crash:targets=one",
             "crash:targets=minority",

@@ -1,7 +1,7 @@
 """Which steps of the lock the faults hit. A step that no fault of a class ever hit was not tested under that class.
 
 A fault meets a step of a client if it was in force at some time of that step and concerns this client: a link of its
-own, a node, or the client itself.
+own, a node, or the client itself. A kill meets the step that it ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.history import FaultEvent, process_of
+from fencepost.history import ClientEnd, FaultEvent, process_of
 from fencepost.text import count
 from harness.figures import CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import Window, windows
@@ -27,6 +27,15 @@ STEPS: Final = ("acquire", "extend", "inside", "release", "rest")
 _IN_WORDS: Final = {"inside": "in section"}
 BRIEF_TTLS: Final = 0.1
 LONG_TTLS: Final = 3.0
+_ENDED: Final = {
+    "acquiring": "acquire",
+    "extending": "extend",
+    "inside": "inside",
+    "reentering": "inside",
+    "releasing": "release",
+    "resting": "rest",
+}
+"""The step that a client was at when it was killed."""
 _LEAST_REST_NS: Final = 1_000_000
 """A client that goes on sooner does not rest."""
 _NEVER: Final = 2**62
@@ -79,6 +88,9 @@ def check(run: Recorded) -> Answer:
         for client in _concerned(window.event, run.config.client_names):
             for step, stretches in steps.get(client, {}).items():
                 counts[step] += sum(_overlapping(each, window) for each in stretches)
+        for end in run.ends:
+            if (step := _ENDED.get(end.under_way or "")) and _is_of(end, window.event):
+                counts[step] += 1
     tried = {window.event.fault_class or window.event.nemesis for window in active}
     not_tried = tuple(name for name in get_args(FaultClass) if name not in tried)
     return Answer(Figures(met=met, not_tried=not_tried))
@@ -116,6 +128,15 @@ def _overlapping(stretches: _Stretches, window: Window) -> int:
     begun = np.searchsorted(stretches.began, until_ns, side="right")
     over = np.searchsorted(stretches.ended, window.from_ns, side="left")
     return max(0, int(begun - over))
+
+
+def _is_of(end: ClientEnd, event: FaultEvent) -> bool:
+    """Whether this fault killed it."""
+    return (
+        end.how == "killed"
+        and event.began_ns <= end.at_ns <= event.done_ns
+        and process_of(end.client) in map(process_of, event.killed_clients)
+    )
 
 
 def _concerned(event: FaultEvent, clients: tuple[str, ...]) -> tuple[str, ...]:

@@ -255,8 +255,8 @@ class History:
         self.told_values[client, life].append((number, value))
         return self
 
-    def end(self, client: str, how: Any, at: float, life: int = 1) -> History:
-        self.ends.append(ClientEnd(client, life, how, ms(at)))
+    def end(self, client: str, how: Any, at: float, life: int = 1, under_way: str | None = None) -> History:
+        self.ends.append(ClientEnd(client, life, how, ms(at), under_way))
         return self
 
     def recorded(self) -> Recorded:

@@ -81,6 +81,21 @@ def test_the_tasks_of_a_client_are_met_with_it() -> None:
     assert met(history)["client stopped"]["inside"] == 2
 
 
+@pytest.mark.parametrize(
+    ("at", "under_way", "step"),
+    [
+        (160, "releasing", "release"),
+        (160.5, "resting", "rest"),
+        (161, "acquiring", "acquire"),
+        (161.1, "acquiring", ""),
+    ],
+)
+def test_a_kill_meets_the_step_that_it_ends(at: float, under_way: str, step: str) -> None:
+    history = History(ttl_ms=100).section("c1", 100, 150).end("c1", "killed", at, under_way=under_way)
+    (counts,) = met(of_class(history, "client killed", 161, 200, killed_clients=("c1",))).values()
+    assert {name for name, number in counts.items() if number} == ({step} if step else set())
+
+
 @pytest.mark.parametrize(("healed", "name"), [(109.9, ", brief"), (110, ""), (399.9, ""), (400, ", long"), (None, "")])
 def test_brief_and_long_faults_are_counted_apart(healed: float | None, name: str) -> None:
     history = of_class(one_section(), "requests lost", 100, healed, cut_links=(("c1", "n1"),))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
+from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -12,9 +13,9 @@ from cluster.address import ProbeResult
 from cluster.base import CutKind, Direction
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import HowDown, Impact
-from nemesis import links, node_down, pause
+from nemesis import crash, links, node_down, pause
 from nemesis import partition as partition_module
-from nemesis.base import HasClass
+from nemesis.base import HasClass, Step, Topology
 from nemesis.corrupt import Corrupt
 from nemesis.crash import Crash
 from nemesis.errors import Errors
@@ -621,6 +622,11 @@ def test_a_node_without_a_disk_breaks_the_run_and_the_others_have_lost_their_pow
     assert not fake.cluster.nodes["n2"].running
 
 
+def crash_of_one_that_is(step: Step, of: Topology) -> Crash:
+    drawn, _ = crash.NEMESIS.draw(Random(1), of, crash.CrashOptions(targets=step))
+    return drawn
+
+
 def test_a_crash_of_nodes_and_clients_tells_of_both(fake: FakeWorld) -> None:
     fault = Crash(nodes=("n1",), clients=("c1", "c2"))
     impact = fault.inject(fake.world, "f1")
@@ -638,6 +644,31 @@ def test_a_crash_of_clients_restarts_them_in_their_slots(fake: FakeWorld) -> Non
     assert fault.probe(fake.world, impact).holds
     assert fault.heal(fake.world, "f1", impact).seen == "c1,c3 running"
     assert all(client.alive for client in fake.clients.values())
+
+
+@pytest.mark.parametrize("step", ["acquiring", "extending"])
+def test_a_client_is_stopped_at_the_step_at_which_it_is_to_die(fake: FakeWorld, step: Step) -> None:
+    setattr(fake.clients["c2"], step, lambda: True)
+    fault = crash_of_one_that_is(step, fake.of)
+    impact = fault.inject(fake.world, "f1")
+    assert impact.killed_clients == ("c2",)
+    assert not impact.paused_clients
+    assert [call for call in fake.calls if call.startswith("c2.")] == ["c2.pause", "c2.kill"]
+    evidence = fault.probe(fake.world, impact)
+    assert evidence.holds
+    assert evidence.seen == "c2 dead"
+    assert fault.heal(fake.world, "f1", impact).seen == "c2 running"
+
+
+def test_a_kill_that_catches_no_client_at_the_step_is_a_miss_and_kills_none(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pause, "CATCH_WITHIN_S", 0.02)
+    fault = crash_of_one_that_is("acquiring", fake.of)
+    impact = fault.inject(fake.world, "f1")
+    assert not fault.probe(fake.world, impact).holds
+    assert fault.heal(fake.world, "f1", impact).holds
+    assert not [call for call in fake.calls if call.endswith(("kill", "restart"))]
 
 
 def test_a_client_that_had_ended_before_its_kill_is_a_miss(fake: FakeWorld) -> None:

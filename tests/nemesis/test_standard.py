@@ -95,6 +95,12 @@ def test_clients_are_stopped_at_each_step_or_without_aim_wherever_they_are() -> 
         faults = (decode_fault(planned) for planned in draw(spec).faults)
         return [fault for fault in faults if isinstance(fault, Pause) and fault.clients]
 
+    def dying(spec: str) -> set[str | None]:
+        kills = [
+            fault for fault in map(decode_fault, draw(spec).faults) if isinstance(fault, Crash) and not fault.nodes
+        ]
+        return {fault.caught.aimed_at if fault.caught else None for fault in kills}
+
     def aims(spec: str) -> Counter[str | None]:
         return Counter(fault.aimed_at for fault in stops(spec))
 
@@ -102,10 +108,12 @@ def test_clients_are_stopped_at_each_step_or_without_aim_wherever_they_are() -> 
     assert "held-by-majority" in [fault.at for fault in stops("standard")]
     assert aims("standard:aim=no") == {None: aims("standard").total()}
     others = [
-        [planned for planned in draw(spec).faults if planned.nemesis != "pause"]
+        [planned for planned in draw(spec).faults if fault_class(planned) not in ("client stopped", "client killed")]
         for spec in ("standard", "standard:aim=no")
     ]
     assert {(each.nemesis, str(each.fault)) for each in others[0]} == {(p.nemesis, str(p.fault)) for p in others[1]}
+    assert dying("standard") == {"acquiring", "releasing", None}
+    assert dying("standard:aim=no") == {None}
     with pytest.raises(UsageError, match="value 'maybe' is not known; known are yes, no"):
         draw("standard:aim=maybe")
 
