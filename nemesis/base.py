@@ -6,7 +6,7 @@ A new nemesis is one module in this folder with a `NEMESIS` object in it; nothin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -69,6 +69,10 @@ class Client(Protocol):
 
     def is_at(self, step: Step) -> bool:
         """Whether the client currently reports that it is there."""
+        ...
+
+    def keys_at(self, step: Step) -> Set[int]:
+        """The checksums of the keys for which its tasks are there."""
         ...
 
     def pause(self) -> None:

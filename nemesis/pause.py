@@ -35,6 +35,9 @@ CATCH_WITHIN_S = 1.0
 """How long to wait for a client at the step that the pause is aimed at."""
 MORE_WITHIN_S = 0.25
 """How long to wait for further clients when one was caught."""
+RIVAL_WITHIN_TTLS = 0.5
+"""How long a stopped client is not woken yet, because no other client is inside with its key."""
+_RIVAL_LOOK_EVERY_S = 0.002
 LOOK_EVERY_S = 0.000_5
 SEEN_WITHIN_S = 0.3
 
@@ -195,7 +198,11 @@ class Pause(TargetFields, frozen=True):
         return max(CATCH_WITHIN_S, lease_s) if self.at in ("extending", "releasing") else CATCH_WITHIN_S
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
+        """Wakes clients that were stopped at a step which they have yet to finish, if that is soon possible, at the
+        worst moment for it: when another client is inside with the same key."""
         clients = [world.clients[name] for name in impact.paused_clients]
+        if self.aimed_at not in (None, "inside") and self.connection is msgspec.UNSET:
+            _wake_beside_rivals(world, clients, self.aimed_at, RIVAL_WITHIN_TTLS * world.topology.ttl_ms / 1000)
         nodes = [world.cluster.nodes[name] for name in impact.nodes]
         ends: list[Callable[[], None]] = [client.resume for client in clients] + [node.resume for node in nodes]
         if impact.slow_links:  # they are healed already, unless that took too long
@@ -222,6 +229,19 @@ class Pause(TargetFields, frozen=True):
         if links.seen:
             words.append(links.seen)
         return Evidence(links.holds and not still, "; ".join(words) or "nothing had been paused")
+
+
+def _wake_beside_rivals(world: World, stopped: Sequence[Client], step: Step, within_s: float) -> None:
+    """Wake each of the stopped clients as soon as another client is inside with its key. Those that meet none in time
+    stay stopped."""
+    others = [client for client in world.clients.values() if client not in stopped]
+    waiting, deadline = list(stopped), time.monotonic() + within_s
+    while waiting and time.monotonic() < deadline and not world.called_off():
+        in_use = set[int]().union(*(client.keys_at("inside") for client in others))
+        for client in [client for client in waiting if client.keys_at(step) & in_use]:
+            client.resume()
+            waiting.remove(client)
+        world.sleep(_RIVAL_LOOK_EVERY_S)
 
 
 def _runs(client: Client) -> bool:

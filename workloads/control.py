@@ -12,11 +12,12 @@ import mmap
 import os
 from enum import IntEnum
 from pathlib import Path
+from zlib import crc32
 
 NEVER_NS = 2**62
 """A stop time that lies beyond every run."""
 
-_START, _STOP, _STATE, _SINCE, _OPS, _SECTIONS, _BEAT = range(7)
+_START, _STOP, _STATE, _SINCE, _OPS, _SECTIONS, _BEAT, _KEY = range(8)
 _SIZE = 64
 
 
@@ -91,6 +92,14 @@ class Control:
     def enter(self, state: State, at_ns: int) -> None:
         self._words[_SINCE] = at_ns
         self._words[_STATE] = state
+
+    @property
+    def key(self) -> int:
+        """The checksum of the key that the client asked for last; 0 before the first one."""
+        return self._words[_KEY]
+
+    def ask_for(self, key: str) -> None:
+        self._words[_KEY] = crc32(key.encode())
 
     @property
     def ops(self) -> int:

@@ -101,6 +101,7 @@ class LockSteps:
         if self._wanted != (key, shared):
             self._section, self._wanted = self._section + 1, (key, shared)
         self._ask = self._readers_acquire() if shared else self._lock.acquire
+        self._control.ask_for(key)
         invoke_ns = monotonic_ns()
         self._control.enter(State.ACQUIRING, invoke_ns)
         lease, error, is_cancelled = self._cancellable(lambda: self._ask(key, self.options.ttl_ms), cancel_after_ms)

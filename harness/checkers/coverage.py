@@ -89,8 +89,8 @@ def check(run: Recorded) -> Answer:
             for step, stretches in steps.get(client, {}).items():
                 counts[step] += sum(_overlapping(each, window) for each in stretches)
         for end in run.ends:
-            if (step := _ENDED.get(end.under_way or "")) and _is_of(end, window.event):
-                counts[step] += 1
+            if (ended := _ENDED.get(end.under_way or "")) and _is_of(end, window.event):
+                counts[ended] += 1
     tried = {window.event.fault_class or window.event.nemesis for window in active}
     not_tried = tuple(name for name in get_args(FaultClass) if name not in tried)
     return Answer(Figures(met=met, not_tried=not_tried))

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, monotonic_ns, sleep
@@ -200,6 +200,9 @@ class ClientSlot:
 
     def is_at(self, step: Step) -> bool:
         return any(state in STATES_OF[step] for state in self.states) and self.is_alive()
+
+    def keys_at(self, step: Step) -> Set[int]:
+        return {control.key for control in self._controls.values() if control.state in STATES_OF[step]}
 
     def is_alive(self) -> bool:
         process = self._process

@@ -46,6 +46,9 @@ class ProcessClient:
     def is_at(self, step: Step) -> bool:
         return self.is_alive() and self._flag[0] == (step == "inside")
 
+    def keys_at(self, step: Step) -> set[int]:
+        return {1} if self.is_at(step) else set()
+
     def pause(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
         while psutil.Process(self._process.pid).status() != psutil.STATUS_STOPPED:

@@ -315,6 +315,10 @@ class FakeClient:
     paused: bool = False
     clock: ClockSetting = RIGHT
     uses_clock: bool = True
+    key: int = 1
+
+    def keys_at(self, step: Step) -> set[int]:
+        return {self.key} if self.is_at(step) else set()
 
     def is_at(self, step: Step) -> bool:
         there = {"inside": self.inside, "acquiring": self.acquiring, "extending": self.extending}

@@ -671,6 +671,24 @@ def test_a_kill_that_catches_no_client_at_the_step_is_a_miss_and_kills_none(
     assert not [call for call in fake.calls if call.endswith(("kill", "restart"))]
 
 
+@pytest.mark.parametrize(("key", "woken_after"), [(1, 3), (2, 0)])
+def test_a_client_stopped_while_it_acquires_wakes_up_when_another_is_inside_with_its_key(
+    fake: FakeWorld, key: int, woken_after: int
+) -> None:
+    fake.clients["c1"].acquiring = lambda: True
+    fault = Pause(acquiring=True, clients=("c1",))
+    impact = fault.inject(fake.world, "f1")
+    assert impact.paused_clients == ("c1",)
+    looks, rival = count(1), fake.clients["c2"]
+    rival.key, rival.inside = key, lambda: next(looks) >= 3
+    assert fault.heal(fake.world, "f1", impact).holds
+    assert not fake.clients["c1"].paused
+    if woken_after:
+        assert next(looks) == woken_after + 1, "it was woken at once"
+    else:
+        assert next(looks) > 10, "another key is no reason, so it slept on"
+
+
 def test_a_client_that_had_ended_before_its_kill_is_a_miss(fake: FakeWorld) -> None:
     fake.clients["c1"].alive = False
     fault = Crash(clients=("c1", "c3"))

@@ -78,6 +78,10 @@ class Block:
     since_ns: int = 0
     ops: int = 0
     sections: int = 0
+    key: int = 0
+
+    def ask_for(self, key: str) -> None:
+        self.key = hash(key)
 
     def enter(self, state: State, at_ns: int) -> None:
         self.state, self.since_ns = state, at_ns
@@ -159,6 +163,9 @@ class Slot(FakeClient):
 
     def is_at(self, step: Step) -> bool:
         return self.alive and any(block.state in STATES_OF[step] for block in self.blocks.values())
+
+    def keys_at(self, step: Step) -> set[int]:
+        return {block.key for block in self.blocks.values() if block.state in STATES_OF[step]}
 
     @property
     def is_starting(self) -> bool:
