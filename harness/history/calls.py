@@ -3,8 +3,9 @@
 A client calls its lock: it acquires, extends, releases. What the lock sends meanwhile belongs to that call; what it
 sends at another time is background work, after the call that ended last. A process with several tasks has several calls
 under way at once, so it notes which task sends what (`workloads.senders`). Of a request that is of no task, because a
-thread of the lock sent it, the only call for its key counts, and if there are more of them, or none, no call. Of keys
-whose names begin alike, as `k1` and `k1:2`, a request is for the longest one that is in its own key's name.
+thread of the lock sent it, the only call for its key counts, and if there are more of them, or none, no call. Nor does
+it count while another task is inside with that key, because the thread may work for that one. Of keys whose names begin
+alike, as `k1` and `k1:2`, a request is for the longest one that is in its own key's name.
 """
 
 from __future__ import annotations
@@ -86,8 +87,10 @@ class Calls:
         for task, call, is_inside in tasks:
             # Of a call that was cut off it is not known for which key it was.
             fits = (not meant[name] or of in ("", *meant[name]) for of, name in zip(self.key[call], key, strict=True))
-            is_its = np.where(is_known, sender == task, is_inside & np.fromiter(fits, bool, len(key)))
+            is_for_key = np.fromiter(fits, bool, len(key))
+            is_its = np.where(is_known, sender == task, is_inside & is_for_key)
             found, number = np.where(is_its, call, found), number + is_its
+            number += ~is_known & ~is_inside & is_for_key & self._holds(call)
             inside |= is_inside & (is_its | ~is_known)
         return np.where(number == 1, found, NO_CALL), inside
 
@@ -109,6 +112,11 @@ class Calls:
         begun = [self._begun(own, np.array([at_ns])) for own in self.of_process.get(process, [])]
         inside = [int(call[0]) for call, is_inside in begun if is_inside[0]]
         return [call for call in inside if self.key[call] in ("", key)]
+
+    def _holds(self, call: Ints) -> Any:
+        """Whether a client that has made this call last is inside."""
+        f = self.f[call]
+        return (call != NO_CALL) & (f != "release") & ((f != "acquire") | (self.outcome[call] == "ok"))
 
     def _begun(self, own: Ints, sent_ns: Ints) -> tuple[Ints, Any]:
         """The last call that one task had begun by these times, and whether it was still under way."""

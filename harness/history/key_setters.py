@@ -62,6 +62,7 @@ _COLUMNS: Final = (
         "connection",
         "invoke_ns",
         "complete_ns",
+        "request",
     ),
 )
 
@@ -97,6 +98,8 @@ class Setters:
     renewed_ns: dict[int, int]
     """By row that set a key: when the last request of the same call was sent that prolonged it."""
     requests: NodeRequests
+    arguments: Any
+    """By request, what it said."""
 
     @classmethod
     def of(cls, run: RunTables, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
@@ -105,7 +108,17 @@ class Setters:
         row_of = {event: row for row, event in enumerate(rows["event"]) if event >= 0}
         requested = known(run.sections["requested_ns"])[1].tolist()
         handed = {row: _receiver(ledger, call, places) for row, call in ledger.handed_over.items()}
-        return cls(rows, row_of, places, requested, frozenset(_given_up(rows)), handed, _renewed(rows), ledger.sent)
+        return cls(
+            rows,
+            row_of,
+            places,
+            requested,
+            frozenset(_given_up(rows)),
+            handed,
+            _renewed(rows),
+            ledger.sent,
+            ledger.wire.requests["arguments"],
+        )
 
     def of_row(self, row: int) -> Setter:
         """For whom the request of this row was sent, if it sets a key."""
@@ -125,6 +138,15 @@ class Setters:
         else:
             is_its = f in _WHILE_INSIDE
         return Setter(place if is_its else NO_SECTION, rows["client"][row], call, not in_call)
+
+    def replaces(self, row: int, value: str | None, before: Setter) -> bool:
+        """Whether a request of no call that is known names the value that its process had set before: the key stays
+        whose it was."""
+        rows = self.rows
+        is_unknown = rows["call"][row] == NO_CALL and rows["cause"][row] == "request" and rows["by"][row] == "client"
+        if not is_unknown or value is None or before.client is None or rows["client"][row] != before.client:
+            return False
+        return value in (self.arguments[rows["request"][row]].as_py() or ())
 
     def _goes_on(self, row: int) -> bool:
         """Whether a nested acquire set another value over one of its own section: the key stays that section's, refused
@@ -261,6 +283,8 @@ def with_setters(holdings: pd.DataFrame, setters: Setters) -> pd.DataFrame:
                     ends[before] = "set unread"
         else:
             setter = setters.of_row(row)
+            if before is not None and setters.replaces(row, values[before], found[before]):
+                setter = found[before]._replace(is_background=True)
             if setters.rows["did"][row] in COUNTS:
                 values[place] = None
             elif value is None and setters.rows["did"][row] not in _READABLE:

@@ -306,6 +306,15 @@ def test_a_key_that_is_alike_may_be_of_any_task_that_asked(by: str, sections: li
     assert owners.values == {0: {"value-1"}, 1: {"value-2"}}
 
 
+@pytest.mark.parametrize(("words", "section"), [("EVAL renew 1 k1 v1 v2", 0), ("EVAL renew 1 k1 v0 v2", -1)])
+def test_a_thread_that_names_the_value_of_its_process_goes_on_with_it(words: str, section: int) -> None:
+    """While c1@2 waits for the same key, a thread gives the key of c1@1 a new value."""
+    history = History(clients=2, tasks=2).watch("n1").section("c1@1", 10, 50, asked=7)
+    history = own(history, "c1@1").op("c1@2", "acquire", "fail", 1, 15, 60)
+    history.seen("n1", "set", 30, "v2", since=29, ttl=100).request("c1", "n1", words, 29.5, 30)
+    assert sections(history) == [0, section]
+
+
 @pytest.mark.parametrize(("by", "known"), [("c2", [1]), ("c2@1", [0, 1])])
 def test_where_tasks_are_not_noted_a_section_without_a_value_is_not_known(by: str, known: list[int]) -> None:
     assert sorted(owners_of(tickets((by, 69, 2))).values) == known

@@ -569,7 +569,7 @@ def shared_by_tasks(*, by: str = "c2@2", what: str = "deleted", sent: float = 59
     history.request("c2", "n1", "SET k1 b NX PX 400", 10, 11).seen("n1", "set", 12, "b", since=8, ttl=400)
     history.seen("n1", "expired", 412, since=410)
     history.section("c2@1", 500, 900, number=1, asked=480)
-    history.request("c2", "n1", "SET k1 b NX PX 400", 490, 491).seen("n1", "set", 492, "b", since=485, ttl=400)
+    history.request("c2@1", "n1", "SET k1 b NX PX 400", 490, 491).seen("n1", "set", 492, "b", since=485, ttl=400)
     history.request(by, "n1", "EVAL free 1 k1 b", sent + 0.1, sent + 0.3, reply="1")
     return history.seen("n1", what, sent + 0.3, "b" if what == "prolonged" else None, since=sent, ttl=None)
 
