@@ -29,6 +29,7 @@ import pandas as pd
 
 from fencepost.quorum import quorum
 from fencepost.text import milliseconds
+from harness.explain import causes
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows, reach
@@ -248,7 +249,7 @@ def _unrecorded(run: Recorded) -> list[tuple[str, int, int]]:
 REFUSED_ALONE: Final = FindingKind(
     "refused-without-rival",
     "liveness",
-    comes_of=("stuck keys", "prolonged", "set again", "stayed", "another key", "denied", "not undone"),
+    comes_of=("stuck keys", "prolonged", "set again", "stayed", *causes.UNRELEASED, "not undone"),
     noun="refusal(s) without a rival",
     surveyed="free",
 )

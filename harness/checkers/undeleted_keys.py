@@ -5,15 +5,16 @@ stays is one node less for all clients until it expires, even while a majority o
 
 A release that says that the lock was no longer held must know that. It cannot if the key was there all the while on a
 majority of the nodes, before the lease was over, and the release asked none of them, or had errors for answers. It is
-another matter if no answer came, or if the lock had told its client before that the lease was lost.
+another matter if no answer came, or if the lock had told its client before that the lease was lost. Nor may a release
+ask no node for anything while the lease is valid.
 
 A key that the lock hands to the same client again (`harness.history.handed_on`) stayed until then, and no longer.
 
 Only what nothing can have been in the way of is looked at: no fault can have hit the node, its link or the client, the
 client always had a processor, and the node was in sight. What is under way has `SLACK_MS` to arrive, so what went wrong
 longer than that before a release is no excuse for it. And a lock is blamed only for a habit, for a single request may
-be overtaken by an earlier one on a busy machine: on some nodes, or of releases that leave several nodes at once. This
-costs time and no safety.
+be overtaken by an earlier one on a busy machine: on some nodes, or of releases that leave several nodes at once. Where
+no request was sent, none was overtaken, so it need not happen often. This costs time and no safety.
 """
 
 from __future__ import annotations
@@ -42,16 +43,18 @@ from harness.verdict import Answer, Finding, worst_first
 
 SLACK_MS: Final = 250
 _SLACK_NS: Final = SLACK_MS * 1_000_000
+_WHILE_INSIDE: Final = ("extend", "held")
 LEAST: Final = 3
 LEAST_SHARE: Final = 0.1
 """A habit on some nodes: so many keys stayed there, and this share of the keys that were looked at."""
 LEAST_AT_ONCE: Final = 2
 """A habit of releases: so many left their keys on as many nodes at once, or more. Chance leaves one node at a time."""
 
-After = Literal["release", "release denied", "attempt", "attempt not undone"]
+After = Literal["release", "release unsent", "release denied", "attempt", "attempt not undone"]
 _NOT_IN_THE_WAY: Final = "no fault was in the way of deleting them"
 _WORDS: Final[dict[After, tuple[str, str]]] = {
     "release": ("after the calls that should have released them", _NOT_IN_THE_WAY),
+    "release unsent": ("after releases that had asked no node for anything", _NOT_IN_THE_WAY),
     "release denied": ("after releases that said that the lock was not held", "no node had said so"),
     "attempt": ("after the attempts that had set them were refused", _NOT_IN_THE_WAY),
     "attempt not undone": (
@@ -65,7 +68,8 @@ class Figures(KeyFigures, frozen=True):
     """Keys on single nodes that nothing kept the lock from deleting: after releases, however they ended, and after
     refused attempts. `left_…`: how many of them stayed. `not_undone`: keys of refused attempts that the lock never
     asked a node to delete, whatever was in its way. `denied`: keys whose release said that the lock was not held, which
-    no node had said."""
+    no node had said. `unsent`: how many of those that stayed after releases were left by one that asked no node for
+    anything while the lease was valid."""
 
     after_releases: int
     left_by_releases: int
@@ -73,6 +77,7 @@ class Figures(KeyFigures, frozen=True):
     left_by_attempts: int
     not_undone: int = 0
     denied: int = 0
+    unsent: int = 0
 
     def rows(self) -> Iterator[Row]:
         if self.not_undone:
@@ -101,6 +106,8 @@ class _Key(NamedTuple):
     value: str | None = None
     event: int = -1
     use: Use | None = None
+    replaced: tuple[str, ...] = ()
+    """What the node had held for the same section before the key got its value."""
 
     @property
     def stayed(self) -> bool:
@@ -116,10 +123,14 @@ def check(run: Recorded) -> Answer:
     keys = _after_releases(run, owners, handed_on) | _after_attempts(run, owners, handed_on)
     left = {after: [key for key in some if key.stayed] for after, some in keys.items()}
     left["release denied"] = list(_denied(run, left["release denied"]))
+    left["release unsent"] = [key for key in left["release unsent"] if _asked_nothing(run, key)]
     of_releases, of_attempts = (len(keys[after]) for after in ("release", "attempt"))
-    by_releases, denied, by_attempts, not_undone = (len(left[after]) for after in _WORDS)
-    figures = Figures(of_releases, by_releases, of_attempts, by_attempts, not_undone, denied)
-    return Answer(figures, tuple(found for after in keys for found in _habit(run, after, keys[after], left[after])))
+    by_releases, unsent, denied, by_attempts, not_undone = (len(left[after]) for after in _WORDS)
+    figures = Figures(of_releases, by_releases, of_attempts, by_attempts, not_undone, denied, unsent)
+    found = {after: list(_habit(run, after, keys[after], left[after])) for after in keys}
+    if found["release"]:
+        found["release unsent"] = []  # the same keys
+    return Answer(figures, tuple(one for some in found.values() for one in some))
 
 
 def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[After, list[_Key]]:
@@ -132,28 +143,44 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
     health, misled = _Health(run), run.wrong_clocks.mislead
     is_lost = run.ops["f"].isin(("extend", "held")) & (run.ops["outcome"] == "fail")
     told_lost = set(rows_of(run.ops[is_lost.to_numpy(bool)], "client", "life", "section"))
-    found: dict[After, list[_Key]] = {"release": [], "release denied": []}
+    f = run.ledger.calls.f if run.ledger is not None else ()
+    found: dict[After, list[_Key]] = {"release": [], "release unsent": [], "release denied": []}
+    replaced: defaultdict[tuple[str, int], tuple[str, ...]] = defaultdict(tuple)
     for row in _holdings(owners):
+        before = replaced[row.node, row.section]
+        replaced[row.node, row.section] += (str(row.value),)
         for section, taken_ns in handed_on.uses(row):
             if section < 0:
                 continue
             *of, deadline_ns, asked_ns, start_ns, left_ns = sections[section]
             (done_ns, outcome), client = done.get(tuple(of), (None, "")), str(of[0])
-            if done_ns is None or row.from_max_ns > start_ns or not (_is_known(row, done_ns) or taken_ns < FOREVER_NS):
+            renews = before and row.from_max_ns <= left_ns and (row.is_background or f[row.call] in _WHILE_INSIDE)
+            if done_ns is None or not (row.from_max_ns <= start_ns or renews):
+                continue
+            if not (_is_known(row, done_ns) or taken_ns < FOREVER_NS):
                 continue
             use = Use(client, row.lock_key, row.key, str(row.value), asked_ns, start_ns, left_ns, done_ns)
             until_ns = min(row.until_ns, taken_ns)
-            key = _Key(row.node, row.lock_key, client, done_ns, until_ns, left_ns, outcome, row.value, use=use)
+            key = _Key(
+                *(row.node, row.lock_key, client, done_ns, until_ns, left_ns, outcome, row.value),
+                use=use,
+                replaced=before,
+            )
+            is_valid = done_ns < deadline_ns and tuple(of) not in told_lost and not misled(client, start_ns, done_ns)
             if health.can_reach(client, row.node, left_ns - _SLACK_NS, done_ns + _SLACK_NS):
                 found["release"].append(key)
-            elif (
-                outcome == "fail"
-                and done_ns < deadline_ns
-                and tuple(of) not in told_lost
-                and not misled(client, start_ns, done_ns)
-            ):
+                if is_valid:
+                    found["release unsent"].append(key)
+            elif outcome == "fail" and is_valid:
                 found["release denied"].append(key)
     return found
+
+
+def _asked_nothing(run: Recorded, key: _Key) -> bool:
+    """Whether the release sent no request to any node."""
+    assert run.ledger is not None, "else there would be no owners"
+    sent = run.ledger.sent
+    return not any(sent.between(str(key.client), node, key.asked_ns, key.done_ns) for node in run.nodes)
 
 
 def _denied(run: Recorded, left: list[_Key]) -> Iterator[_Key]:
@@ -232,7 +259,8 @@ def _stops(event: FaultEvent, client: str | None, node: str) -> bool:
 
 
 def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> Iterator[Finding]:
-    nodes = _of_habit(Counter(key.node for key in left), Counter(key.node for key in keys)) | _at_once(left)
+    share = 0.0 if after == "release unsent" else LEAST_SHARE
+    nodes = _of_habit(Counter(key.node for key in left), Counter(key.node for key in keys), share) | _at_once(left)
     if not nodes:
         return
     left = [key for key in left if key.node in nodes]
@@ -279,6 +307,10 @@ def _release(run: Recorded, key: _Key) -> dict[str, object]:
     asked: dict[str, object] = {"asked_others": True} if any(sent.values()) else {}
     if own := sent[key.node]:
         asked = {"asked": own[-1].command, "reply": own[-1].reply or ""}
+    if any(value in one.arguments for one in own for value in key.replaced) and not any(
+        key.value in one.arguments for one in own
+    ):
+        asked["old_value"] = True
     other = None if key.use is None else another_key(run, key.use)
     named = {} if other is None else {"another_key": other.in_words()}
     return {"by": client, "outcome": key.outcome, **asked, **named}
@@ -294,12 +326,12 @@ def _at_once(left: list[_Key]) -> frozenset[str]:
     return frozenset[str]().union(*several) if len(several) >= LEAST_AT_ONCE else frozenset()
 
 
-def _of_habit(left: Counter[str], there: Counter[str]) -> frozenset[str]:
+def _of_habit(left: Counter[str], there: Counter[str], share: float) -> frozenset[str]:
     """As many nodes as possible on which it is a habit; those first on which the largest share of the keys stayed."""
     nodes = sorted(left, key=lambda node: (left[node] / there[node], node))
     while nodes:
         some = sum(left[node] for node in nodes)
-        if some >= LEAST and some >= LEAST_SHARE * sum(there[node] for node in nodes):
+        if some >= LEAST and some >= share * sum(there[node] for node in nodes):
             break
         nodes = nodes[1:]
     return frozenset(nodes)
@@ -318,12 +350,14 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     told = f"{where}{case.text('by')}'s release {said}, at {case.at()}, {although}."
     if "another_key" in example:
         told, cause = f"{told[:-1]}: {example['another_key']}.", "another key"
+    if "old_value" in example:
+        return Told(f"{told} It named the value that the key had before a renewal replaced it.", cause="old value")
     if "asked_others" in example:
         # By what these answered, the lock may not have been held.
         cause = None if cause == "denied" else cause
         return Told(f"{told} The release asked other nodes, and this one for nothing.", cause=cause)
     if "asked" not in example:
-        return Told(f"{told} The release asked the node for nothing.", cause=cause)
+        return Told(f"{told} The release asked the node for nothing.", cause=cause or "unsent release")
     reply = printable(str(example["reply"])[:_LONGEST])
     answered = f", and the node answered {reply}" if reply else ", which had no answer"
     return Told(f"{told} The last that it had asked the node was {case.text('asked')}{answered}.", cause=cause)
@@ -341,7 +375,7 @@ LEFT_BEHIND: Final = FindingKind(
     "liveness",
     _told,
     stands_for="stuck keys",
-    comes_of=("stayed", "another key", "set again"),
+    comes_of=("stayed", "another key", "old value", "unsent release", "set again"),
     noun="key(s) left behind",
     surveyed="orphans",
 )

@@ -43,6 +43,8 @@ Cause = Literal[
     "renewed unheld",
     "stayed",
     "another key",
+    "old value",
+    "unsent release",
     "denied",
     "not undone",
     "never given back",
@@ -108,6 +110,8 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "renewed unheld": "the lock went on renewing a key that no call held",
     "stayed": "the release deleted nothing",
     "another key": "the release named another key than the acquire had set",
+    "old value": "the release named a value that a renewal had replaced",
+    "unsent release": "a release asked no node to delete its key",
     "denied": "a release said that the lock was not held, although the node held its key",
     "not undone": "a refused acquire had set the key, and the lock never undid it",
     "never given back": "a client took a permit and nothing gave it back",
@@ -134,14 +138,15 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "failover": "a failover lost the lock",
     "unknown": "the record does not show it",
 }
+UNRELEASED: Final[tuple[Cause, ...]] = ("another key", "old value", "unsent release", "denied")
+"""Why a release left its key on a node."""
 KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
     *(
         "prolonged",
         "set again",
         "renewed unheld",
         "stayed",
-        "another key",
-        "denied",
+        *UNRELEASED,
         "not undone",
         "never given back",
         "place kept",

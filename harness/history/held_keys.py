@@ -40,6 +40,7 @@ class HeldKey(NamedTuple):
     client: str | None
     task: str | None
     call: int
+    is_background: bool
     done_ns: int
     is_gone: bool
     renewals_sent: tuple[int, ...]

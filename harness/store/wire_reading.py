@@ -7,13 +7,14 @@ connection, so that one search finds when each request had passed it.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from cluster.base import DIALLED_FROM
@@ -119,9 +120,19 @@ class _Connections:
         dialled_from = [dialled.rpartition(":") for _, dialled, _ in ends]
         self.by = ["harness" if host == DIALLED_FROM else "client" for host, _, _ in dialled_from]
         self._node_port = [_port(port) for _, _, port in ends]
-        clients = [link.partition("-")[0] for link in self.links]
-        self.senders = Senders(folder, clients, [_port(port) for _, _, port in dialled_from])
+        self.senders = Senders(folder, self._opened([port for _, _, port in dialled_from]))
         self.passed = {name: _Passed(self, *kinds) for name, kinds in _PLACES.items()}
+
+    def _opened(self, ports: Sequence[str]) -> pd.DataFrame:
+        """As `Senders` takes them. The harness dials from another address, so its ports may be a client's, too."""
+        return pd.DataFrame(
+            {
+                "client": [link.partition("-")[0] for link in self.links],
+                "port": [_port(port) if by == "client" else None for port, by in zip(ports, self.by, strict=True)],
+                "opened_ns": self.record.at_ns[self._opening],
+                "closed_ns": np.minimum(self._first_ns(CLIENT_CLOSED), self._first_ns(CUT)),
+            }
+        )
 
     def damaged(self, what: str) -> UsageError:
         return UsageError(f"{self._folder / EVENTS} is damaged: {what}")
@@ -151,20 +162,24 @@ class _Connections:
             "node_port": pa.array(self._node_port, pa.int32()),
             "opened_ns": self.record.at_ns[self._opening],
             "is_reached": self.record.kind[self._opening] == OPENED,
-            "client_closed_ns": self._first_ns(CLIENT_CLOSED),
-            "node_closed_ns": self._first_ns(NODE_CLOSED),
-            "proxy_closed_ns": self._first_ns(CUT),
+            "client_closed_ns": _unless_never(self._first_ns(CLIENT_CLOSED)),
+            "node_closed_ns": _unless_never(self._first_ns(NODE_CLOSED)),
+            "proxy_closed_ns": _unless_never(self._first_ns(CUT)),
             **{f"{name}_bytes": self.passed[name].bytes() for name in _PLACES},
             "not_understood_bytes": not_understood,
         }
         return pa.table([columns[name] for name in CONNECTIONS_SCHEMA.names], schema=CONNECTIONS_SCHEMA)
 
-    def _first_ns(self, kind: int) -> Any:
-        """When each connection had its first record of this kind."""
+    def _first_ns(self, kind: int) -> Ints:
+        """When each connection had its first record of this kind, or never."""
         rows = self.rows(kind)[::-1]
         first = np.full(len(self.number), _NEVER_NS)
         first[self.place[rows]] = self.record.at_ns[rows]
-        return pa.array(first, pa.int64(), mask=first == _NEVER_NS)
+        return first
+
+
+def _unless_never(at_ns: Ints) -> Any:
+    return pa.array(at_ns, pa.int64(), mask=at_ns == _NEVER_NS)
 
 
 def _port(digits: str) -> int | None:

@@ -24,14 +24,23 @@ HITS: list[dict[str, Any]] = [
 OF_C2: list[dict[str, Any]] = [{"paused_clients": ("c2",)}, {"killed_clients": ("c2",)}, {"cut_links": (("c2", "n1"),)}]
 
 
-def released(*stay: float, deleted: bool = True, outcome: str = "ok", set_at: float = -2, ttl: int = 900) -> History:
-    """Every 1,000 ms c1 is let in at 10; its release is answered at 60. n1 holds the key until `stay`, section by
-    section."""
+def released(
+    *stay: float,
+    deleted: bool = True,
+    outcome: str = "ok",
+    set_at: float = -2,
+    ttl: int = 900,
+    asked: str = "EVAL free 1 k1",
+) -> History:
+    """Every 1,000 ms c1 is let in at 10; its release is answered at 60 and had `asked` the node. n1 holds the key until
+    `stay`, section by section."""
     history = History(ttl_ms=ttl).watch("n1")
     for number, until in enumerate(stay, 1):
         at = 1_000 * (number - 1) + 10
         history.section("c1", at, None, number=number, asked=at - 5).sets("c1", f"v{number}", number=number)
         history.op("c1", "release", outcome, number, at + 40, at + 50)
+        if asked:
+            history.request("c1", "n1", f"{asked} v{number}", at + 41, at + 42, reply="0", did=False)
         history.seen("n1", "set", at + set_at, f"v{number}", ttl=ttl)
         history.seen("n1", "deleted" if deleted else "expired", at - 10 + until)
     return history.wanted()
@@ -93,6 +102,28 @@ def test_what_is_under_way_may_take_a_while(history: Any) -> None:
     left = slice(0, 2) if history is released else slice(2, 4)
     assert counted(history(310))[left] == (1, 0)
     assert counted(history(310.1))[left] == (1, 1)
+
+
+def test_a_release_that_asks_no_node_for_anything_need_not_be_one_of_ten() -> None:
+    stay = (800, 800, 800, *[55] * 28)
+    assert not check(released(*stay).recorded()).findings
+    run = released(*stay, asked="").recorded()
+    (finding,) = check(run).findings
+    assert (finding.kind, finding.blame, finding.count) == ("keys-left-behind", "lock", 3)
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == "unsent release"
+    assert not check(released(*stay[1:], asked="").recorded()).findings
+
+
+def test_a_release_that_names_what_a_renewal_replaced() -> None:
+    history = released(800, 800, 800)
+    for number, at in enumerate((10, 1_010, 2_010), 1):
+        history.seen("n1", "set", at + 20, f"new{number}", ttl=900, since=at + 19)
+        history.request("c1", "n1", f"EVAL renew 1 k1 v{number} new{number}", at + 19, at + 20)
+    run = history.recorded()
+    (finding,) = check(run).findings
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == "old value"
 
 
 @pytest.mark.parametrize("history", [released, refused])

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from cluster.base import DIALLED_FROM
 from fencepost.errors import UsageError
 from fencepost.history import Sender
 from harness.store import wire_files as wire
@@ -44,9 +45,20 @@ def test_notes_of_another_connection_tell_nothing(tmp_path: Path, others: dict[s
     assert tasks(tmp_path, (0, "c1@1"), **others) == [None] * 3
 
 
-def test_of_a_port_that_a_client_had_twice_nothing_is_told(tmp_path: Path) -> None:
+def test_of_two_connections_from_one_port_at_one_time_nothing_is_told(tmp_path: Path) -> None:
     again = (2, 2, wire.OPENED, b"c1-n2 127.0.0.1:4001")
     assert tasks(tmp_path, (0, "c1@1"), more=[again]) == [None] * 3
+
+
+def test_a_port_that_a_client_has_again_is_another_connection(tmp_path: Path) -> None:
+    """The note is of 5 ns after the start; the first connection from this port was over at 4."""
+    first = [(2, 2, wire.OPENED, b"c1-n2 127.0.0.1:4001"), (4, 2, wire.CLIENT_CLOSED, 0)]
+    assert tasks(tmp_path, (0, "c1@1"), more=first) == ["c1@1"] * 3
+
+
+def test_the_harness_may_dial_from_the_same_port(tmp_path: Path) -> None:
+    probe = (2, 2, wire.OPENED, f"c1-n2 {DIALLED_FROM}:4001".encode())
+    assert tasks(tmp_path, (0, "c1@1"), more=[probe]) == ["c1@1"] * 3
 
 
 def test_a_port_of_two_clients_is_two_connections(tmp_path: Path) -> None:
