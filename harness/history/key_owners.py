@@ -92,8 +92,9 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unown
         holdings = holdings[holdings["event"].isin(noted).to_numpy(bool)].reset_index(drop=True)
     values = _values(run, setters, holdings, used)
     if run.config.users_per_client > 1:
-        # What is not known to be a task's may be its own all the same.
-        values = {section: own for section, own in values.items() if own or _has_noted_all(run, ledger, section)}
+        # What is not known to be a task's may be its own all the same, and of a semaphore that was left out.
+        noted = {section for section in values if _has_noted_all(run, ledger, section)}
+        values = {of: own for of, own in values.items() if of in noted or (own and run.is_exclusive)}
     of_clients = _of_clients(run, values, used)
     holdings = done_with(run, ledger, holdings, left_ns(run))
     sent = (tuple(map(setters.sent_ns, events)) for events in holdings["renewed_by"])
