@@ -309,14 +309,25 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if is_shared and change is not None and example["how"] in ("deleted", "prolonged"):
         cause = "another task's release" if process_of(by) == process_of(of) else "shared value"
         why = f"Both had drawn the same value, {printable(str(change['was']))}."
+    elif ledger is not None and change is not None and (meant := _other_key(ledger, change)):
+        cause, why = "another key", f"It was the release of {printable(meant)}, and named another key."
     return Told(f"{by} {did} {of} on {node}, by {case.at()}{how}. {why}", cause=cause)
+
+
+def _other_key(ledger: Ledger, change: Change) -> str:
+    """The key that the release was for which made this change to another one; empty if that is not so."""
+    if change["f"] != "release" or change["call"] == NO_CALL:
+        return ""
+    meant, named = str(ledger.calls.key[change["call"]]), str(change["key"])
+    is_another = meant and meant not in ledger.calls.meant_by([named])[named]
+    return meant if is_another else ""
 
 
 ANOTHERS: Final = FindingKind(
     "changed-another-clients-key",
     "lease",
     _explained,
-    comes_of=("shared value", "set again"),
+    comes_of=("shared value", "set again", "another key"),
     noun="change(s) to other clients' keys",
     surveyed="extension",
 )

@@ -159,7 +159,7 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
-    "deleted": ("set again",),
+    "deleted": ("set again", "another key"),
     "deleted by itself": ("shared value", "set again"),
     "overwritten": ("shared value", "set again", "looked first"),
     "prolonged": ("shared value",),

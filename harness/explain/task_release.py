@@ -26,7 +26,7 @@ def task_release(run: Recorded, owner: Side, entered: Side) -> str:
     deleted = _deleted(ledger, owner, entered)
     for change in deleted if len(deleted) >= quorum(len(run.nodes)) else ():
         sent_ns = int(change["from_client_ns"])
-        if change["sender"] in (None, owner.client):
+        if change["sender"] in (None, owner.client) or not ledger.sent.drew_it_too(change):
             continue
         value = printable(str(change["value"]))
         return (

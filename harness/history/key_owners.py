@@ -88,8 +88,8 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unown
         copies = copies | unowned.queues
     if run.config.users_per_client > 1 and not run.is_exclusive:
         # Otherwise it is not known whose place it is.
-        noted = ledger.rows["event"][ledger.rows["sender"].notna().to_numpy(bool)]
-        holdings = holdings[holdings["event"].isin(noted).to_numpy(bool)].reset_index(drop=True)
+        of_tasks = ledger.rows["event"][ledger.rows["sender"].notna().to_numpy(bool)]
+        holdings = holdings[holdings["event"].isin(of_tasks).to_numpy(bool)].reset_index(drop=True)
     values = _values(run, setters, holdings, used)
     if run.config.users_per_client > 1:
         # What is not known to be a task's may be its own all the same, and of a semaphore that was left out.

@@ -583,6 +583,19 @@ def test_a_release_of_another_task_of_the_process_deletes_the_key(golden: Golden
     golden(told.explanations[0].sentence)
 
 
+def test_a_release_that_names_the_key_of_another_task_has_not_drawn_the_same_value() -> None:
+    history = History(ttl_ms=400, tasks=2).watch("n1").section("c2@1", 500, 900, number=1, asked=480)
+    history.request("c2@1", "n1", "SET k1 b NX PX 400", 490, 491).seen("n1", "set", 492, "b", since=485, ttl=400)
+    history.section("c2@2", 510, 590, number=1, asked=500, key="k2")
+    history.request("c2@2", "n1", "SET k2 a NX PX 400", 505, 506)
+    history.seen("n1", "set", 507, "a", since=504, ttl=400, key="k2")
+    history.request("c2@2", "n1", "EVAL free 1 k1 b", 590.3, 590.5, reply="1")
+    run = history.seen("n1", "deleted", 590.5, since=590.2).recorded()
+    (finding,) = check(run).findings
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == "another key"
+
+
 @pytest.mark.parametrize(
     "how",
     [{"by": "c2"}, {"by": "c2@1"}, {"what": "prolonged"}, {"sent": 902}],
