@@ -7,7 +7,8 @@ the wrong place, or a SET that it had overtaken came after it.
 
 A node counts only if no fault can have hit it, or its link to the client, from `SLACK_MS` before the release was asked
 for until `SLACK_MS` after its answer, or after the value came to the node if that was later: what was under way had
-arrived by then. And it must have held the value for longer than `SLACK_MS` after the answer, and before the lock handed
+arrived by then. Or else the record must show that the node carried out what the release asked for the key, and kept the
+value that it had held before. And it must have held the value for longer than `SLACK_MS` after the answer, and before the lock handed
 it to the same client again (`harness.history.handed_on`); and for as long after another process had asked the node for
 the lock, or else it kept no client out. This costs time and no safety.
 """
@@ -66,9 +67,13 @@ class _Ineffective(Stretch):
 
 
 class _Stay(NamedTuple):
-    """Of a value on a node. `since_ns`: it was set after that. `settled_ns`: what was under way had arrived by then."""
+    """Of a value on a node. `since_ns`: it was set after that, and before `set_ns`. `settled_ns`: what was under way had
+    arrived by then."""
 
+    key: str
+    value: str
     since_ns: int
+    set_ns: int
     settled_ns: int
     until_ns: int
 
@@ -111,7 +116,9 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
                 continue
             missed_ns = first_missed_ns(run, clients[section], held.node, held.lock_key, from_ns, until_ns)
             if until_ns - missed_ns > _SLACK_NS:
-                staying[section][held.node] = _Stay(held.from_min_ns, from_ns + _SLACK_NS, until_ns)
+                staying[section][held.node] = _Stay(
+                    *(held.key, str(held.value), held.from_min_ns, held.from_max_ns, from_ns + _SLACK_NS, until_ns)
+                )
                 uses[section] = Use(
                     *(clients[section], held.lock_key, held.key, str(held.value)),
                     *(asked_ns[section], start_ns[section], left_ns[section], released[section]),
@@ -121,6 +128,7 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
             node: stay
             for node, stay in staying[section].items()
             if not _disturbed(run, clients[section], node, left_ns[section] - _SLACK_NS, stay.settled_ns)
+            or _was_carried_out(run, clients[section], node, stay, left_ns[section], released[section])
         }
         used = len(backing.nodes(section))
         if used - len(healthy) >= quorum(used):
@@ -139,6 +147,17 @@ def _disturbed(run: Recorded, client: str, node: str, from_ns: int, to_ns: int) 
         for event, since, until in longest_windows(run.faults)
         if since <= to_ns and until >= from_ns
     )
+
+
+def _was_carried_out(run: Recorded, client: str, node: str, stay: _Stay, left_ns: int, done_ns: int) -> bool:
+    """Whether the node answered what the release asked it about the key, when it already held the value."""
+    assert run.ledger is not None, "else there would be no owners"
+    sent = run.ledger.sent
+    asked = (one for one in sent.between(client, node, left_ns, done_ns) if stay.key in one.keys)
+    answered = [
+        one.reply is not None and sent.error_of(one) is None and one.from_client_ns > stay.set_ns for one in asked
+    ]
+    return bool(answered) and all(answered)
 
 
 def _example(run: Recorded, one: _Ineffective) -> dict[str, object]:

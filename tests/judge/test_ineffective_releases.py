@@ -126,6 +126,26 @@ def test_a_node_that_a_fault_may_have_kept_from_the_release_does_not_count(hit: 
     assert longest(released(900, 900).fault("f", 310, 950, **hit)) == []
 
 
+@pytest.mark.parametrize(
+    ("asked", "number"),
+    [
+        ([("n1", "0"), ("n2", "0")], 1),
+        ([("n1", "0")], 0),
+        ([("n1", "0"), ("n2", None)], 0),
+        ([("n1", "0"), ("n2", '{"error":"OOM"}')], 0),
+    ],
+)
+def test_what_the_release_asked_and_the_node_carried_out_no_fault_can_have_kept_away(
+    asked: list[tuple[str, str | None]], number: int
+) -> None:
+    history = released(900, 800, 61)
+    for node, reply in asked:
+        answered = None if reply is None else 53
+        history.request("c1", node, "EVAL free 1 k1 v1", 52, answered, reply=reply, did=False)
+    history.fault("f1", 20, 70, slow_links=(("c1", "n1"), ("c1", "n2")))
+    assert len(longest(history)) == number
+
+
 def test_a_fault_of_somebody_else_is_no_excuse() -> None:
     history = released(900, 900).fault("f", 20, 55, cut_links=(("c2", "n1"), ("c1", "n3")), paused_clients=("c2",))
     assert longest(history) == [840]
