@@ -8,9 +8,9 @@ the wrong place, or a SET that it had overtaken came after it.
 A node counts only if no fault can have hit it, or its link to the client, from `SLACK_MS` before the release was asked
 for until `SLACK_MS` after its answer, or after the value came to the node if that was later: what was under way had
 arrived by then. Or else the record must show that the node carried out what the release asked for the key, and kept the
-value that it had held before. And it must have held the value for longer than `SLACK_MS` after the answer, and before the lock handed
-it to the same client again (`harness.history.handed_on`); and for as long after another process had asked the node for
-the lock, or else it kept no client out. This costs time and no safety.
+value that it had held before. And it must have held the value for longer than `SLACK_MS` after the answer, and before
+the lock handed it to the same client again (`harness.history.handed_on`); and for as long after another process had
+asked the node for the lock, or else it kept no client out. This costs time and no safety.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class _Ineffective(Stretch):
 
 
 class _Stay(NamedTuple):
-    """Of a value on a node. `since_ns`: it was set after that, and before `set_ns`. `settled_ns`: what was under way had
-    arrived by then."""
+    """Of a value on a node. `since_ns`: it was set after that, and before `set_ns`. `settled_ns`: what was under way
+    had arrived by then."""
 
     key: str
     value: str

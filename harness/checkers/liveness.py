@@ -21,6 +21,8 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.figures import CheckerFigures, Row, Tile
 from harness.history.fault_windows import between, last_ends, majority_windows
+from harness.history.ledger import Change
+from harness.history.left_fields import left_field
 from harness.history.left_mutexes import left_mutex
 from harness.history.permits_out import permits_out
 from harness.history.recorded import Recorded
@@ -226,19 +228,22 @@ def _examples(run: Recorded, free_ns: int) -> tuple[dict[str, object], ...]:
     """What calls had left, if that is why."""
     if run.timeline.stop_ns is not None and (out := permits_out(run, free_ns, run.timeline.stop_ns)):
         return (kept_permits(run, out),)
+    if (field := left_field(run, free_ns)) is not None:
+        return (_left(run, field.set_by) | {"field": field.name, "asked": field.asked},)
     if (left := left_mutex(run, free_ns)) is None:
         return ()
-    change = left.taken
-    example = {
+    return (_left(run, left.taken) | {"times": left.times, "asked": left.asked},)
+
+
+def _left(run: Recorded, change: Change) -> dict[str, object]:
+    """Which request set what was left."""
+    return {
         "node": str(change["node"]),
         "key": str(change["key"]),
         "at_ms": run.at_ms(change["at_ns"]),
         "client": client_of(change),
         "sent": how_sent(run, change),
-        "times": left.times,
-        "asked": left.asked,
     }
-    return (example,)
 
 
 def _any_client_tried(run: Recorded, since_ns: int) -> bool:
@@ -253,6 +258,13 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if "kept" in case.example:
         return Told(f"Since then {kept_in_words(case.example)}", cause="never given back")
     client, key, node, sent = case.texts("client", "key", "node", "sent")
+    if "field" in case.example:
+        return Told(
+            f"{client} had set {case.text('field')} in {key} on {node}: {sent}. It has no time to live, and it was "
+            f"still there when {client} had left. Since then {case.counted('asked', 'request')} of other clients named "
+            "it.",
+            cause="no expiry",
+        )
     return Told(
         f"{client} had set {key} on {node}, which calls of the lock had set and deleted again "
         f"{case.counted('times', 'time')}: {sent}. That call ended without deleting it, it has no time to live, and no "

@@ -129,8 +129,9 @@ class NodeRequests:
 
     def drew_it_too(self, change: Mapping[str, Any]) -> bool:
         """Whether the client (or its task, if that is known) whose request made this change of the ledger had named the
-        key's value to that node in an earlier request, and none of the node's answers to it had shown the value before: so it cannot have read what it
-        then compared with. If the change itself does not name the value, the earlier request was for the same key."""
+        key's value to that node in an earlier request, and none of the node's answers to it had shown the value before:
+        so it cannot have read what it then compared with. If the change itself does not name the value, the earlier
+        request was for the same key."""
         value, client, node = change["was"], change["client"], str(change["node"])
         if not value or client is None or change["by"] != "client" or change["request"] < 0:
             return False

@@ -158,6 +158,33 @@ def test_a_mutex_that_a_call_left_is_why_no_client_gets_in(history: History, cau
     assert all("c1 had set m on n1" in one.sentence for one in told.explanations)
 
 
+def field(*, ttl: int | None = None, there: str = "lock.k1", asks: str = "HSETNX locks lock.k1 1") -> History:
+    """c1 sets its field in a hash, enters, and is killed. c2 asks for the field in vain."""
+    history = History(ttl_ms=100, nodes=1).watch("n1").section("c1", 10, None, asked=5).end("c1", "killed", 20)
+    history.timeline.stop_ns = ms(1200)
+    history.request("c1", "n1", "HSETNX locks lock.k1 1", 7, 8, reply="1")
+    history.seen("n1", "set", 8, there, since=6, key="locks", ttl=ttl, is_hash=True)
+    history.op("c2", "acquire", "fail", 1, 1_050, 1_150).request("c2", "n1", asks, 1_060, 1_061, did=False, reply="0")
+    return history.seen("n1", "blind", 1_300)
+
+
+@pytest.mark.parametrize(
+    ("history", "cause"),
+    [
+        (field(), "no expiry"),
+        (field(ttl=5_000), None),
+        (field(there="lock.k2"), None),
+        (field(asks="HSETNX locks lock.k2 1"), None),
+    ],
+    ids=["left", "it expires", "it is gone", "no other client asked for it"],
+)
+def test_a_field_that_a_client_left_is_why_no_client_gets_in(history: History, cause: str | None) -> None:
+    run = history.recorded()
+    (finding,) = (one for one in check(run).findings if one.kind == "no-recovery")
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert [one.cause for one in told.explanations] == [cause] * (cause is not None)
+
+
 def permits(*, value: str = "2", frees: bool = False, stays: bool = False, more: str = "") -> History:
     """A semaphore of two permits: c1 and c3 use one each and give it back. Between these c1 takes one and has its
     release cancelled, c2 is killed inside, and c3 asks in vain. `value`: of the count at last. `frees`: c3's release

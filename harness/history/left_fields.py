@@ -1,0 +1,71 @@
+"""Fields of a hash that granted acquires set, and that are still there, without a time to live, when their client has
+left: so a lock looks that keeps a field for each of its keys in one hash, and whose client died."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+
+from fencepost.history import FIELDS_APART
+from harness.history.entries import ADD_FIELDS
+from harness.history.fault_windows import FOREVER_NS
+from harness.history.groups import places_of, rows_of
+
+if TYPE_CHECKING:
+    from harness.history.ledger import Change, Ledger
+    from harness.history.recorded import Recorded
+
+
+class LeftField(NamedTuple):
+    """`set_by`: the change by which the acquire of a section set it. `asked`: how many requests of other clients named
+    it since."""
+
+    name: str
+    set_by: Change
+    asked: int
+
+
+def left_field(run: Recorded, by_ns: int) -> LeftField | None:
+    """That for which most requests asked in vain; None if none was left by then."""
+    ledger = run.ledger
+    if ledger is None or run.watched is None:
+        return None
+    places, end_ns = places_of(run.sections), run.sections["end_ns"].to_numpy(np.int64)
+    found = []
+    for node, key, value in rows_of(_hashes(run.watched.holdings, by_ns), "node", "key", "value"):
+        fields = set(str(value).split(FIELDS_APART))
+        for name, row in _last_set(ledger, str(node), str(key)).items():
+            change = ledger.change(row)
+            section = places.get((change["task"], change["life"], change["section"]))
+            if name not in fields or section is None or end_ns[section] > by_ns:
+                continue
+            found.append(LeftField(name, change, _asked(ledger, change, name)))
+    return max((one for one in found if one.asked), key=lambda one: one.asked, default=None)
+
+
+def _hashes(holdings: pd.DataFrame, by_ns: int) -> pd.DataFrame:
+    """What hashes without a time to live held then and to the end."""
+    lasts = holdings["is_hash"] & (holdings["to_min_ns"] > by_ns) & (holdings["from_max_ns"] <= by_ns)
+    return holdings[(lasts & (holdings["expires_ns"] >= FOREVER_NS) & holdings["value"].notna()).to_numpy(bool)]
+
+
+def _last_set(ledger: Ledger, node: str, key: str) -> dict[str, int]:
+    """By field, the row of the last granted acquire that set it."""
+    rows = ledger.rows
+    is_its = (rows["node"] == node) & (rows["key"] == key) & rows["did"].isin(ADD_FIELDS)
+    is_its &= (rows["f"] == "acquire") & (rows["outcome"] == "ok") & rows["is_in_call"]
+    own = rows[is_its.to_numpy(bool)]
+    said = zip(own.index.tolist(), ledger.arguments(own), strict=True)
+    return {name: row for row, words in said for name in (words or ())[1::2]}
+
+
+def _asked(ledger: Ledger, change: Change, name: str) -> int:
+    rows = ledger.wire.requests
+    is_one = pc.and_(pc.equal(rows["by"], "client"), pc.greater(rows["from_client_ns"], int(change["at_ns"])))
+    is_one = pc.and_(is_one, pc.not_equal(rows["client"], str(change["client"])))
+    asked = rows.filter(pc.and_(is_one, pc.equal(rows["node"], str(change["node"]))))
+    words = zip(asked["keys"].to_pylist(), asked["arguments"].to_pylist(), strict=True)
+    return sum(change["key"] in keys and name in said for keys, said in words)
