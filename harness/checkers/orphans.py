@@ -226,12 +226,13 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
 
 
 class _CallsAgain:
-    """A client that calls again finds the value that it left, and owns it, unless it sets another one in its new
-    life."""
+    """A client that calls again finds the value that it left, and owns it, unless it is refused, or sets another one in
+    its new life."""
 
     def __init__(self, run: Recorded, owners: Owners) -> None:
         self._of_clients = owners.of_clients
         acquires = run.calls("acquire")
+        acquires = acquires[(acquires["outcome"] != "fail").to_numpy(bool)]
         calls = sorted(rows_of(acquires, "invoke_ns", "life", "client", "key"), key=lambda call: call[:2])
         self._calls: Mapping[tuple[str, str], list[tuple[int, int]]] = grouped(
             ((run.config.owner_of(client), key), (at_ns, life)) for at_ns, life, client, key in calls
@@ -241,7 +242,8 @@ class _CallsAgain:
             self._used[run.config.owner_of(client), life] |= owners.values.get(place, set())
 
     def first(self, value: str, key: str, since_ns: int) -> int:
-        """When the client of this value first called for the key from then on; never, if it did not."""
+        """When the client of this value first called for the key from then on and may have got it; never, if it did
+        not."""
         client = self._of_clients[value]
         calls = self._calls[client, key]
         for began_ns, life in calls[bisect_left(calls, (since_ns, 0)) :]:
