@@ -35,6 +35,7 @@ from harness.checkers.overlong_keys import is_overlong
 from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import change_told, how_sent
+from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.calls import NO_CALL
 from harness.history.fault_windows import FOREVER_NS
@@ -48,6 +49,7 @@ from harness.verdict import Answer, Finding
 How = Literal["overwritten", "prolonged", "deleted", "removed"]
 _HOW: Final[tuple[How, ...]] = ("overwritten", "prolonged", "deleted", "removed")
 _GRANTS: Final = ("acquire", "reenter")
+_READS: Final = ("GET", "HGET", "HGETALL", "HMGET", "MGET", "GETEX")
 _PLAIN: Final = ("SET", "SETEX", "PSETEX", "MSET")
 _OF_SETTER: Final = ("event", "client", "by", "task", "life", "f", "section", "outcome", "at_ns", "from_client_ns")
 
@@ -311,6 +313,11 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
         why = f"Both had drawn the same value, {printable(str(change['was']))}."
     elif ledger is not None and change is not None and (meant := _other_key(ledger, change)):
         cause, why = "another key", f"It was the release of {printable(meant)}, and named another key."
+    elif ledger is not None and change is not None and (read_ns := _read_ns(ledger, change)):
+        since = lasting(int(change["from_client_ns"]) - read_ns)
+        why = (
+            f"It had read the key {since} before, with another request: to compare then is not to compare in one step."
+        )
     return Told(f"{by} {did} {of} on {node}, by {case.at()}{how}. {why}", cause=cause)
 
 
@@ -321,6 +328,16 @@ def _other_key(ledger: Ledger, change: Change) -> str:
     meant, named = str(ledger.calls.key[change["call"]]), str(change["key"])
     is_another = meant and meant not in ledger.calls.meant_by([named])[named]
     return meant if is_another else ""
+
+
+def _read_ns(ledger: Ledger, change: Change) -> int:
+    """When the same call had last asked for the key's value before it sent a request that compares nothing itself; 0 if
+    it had not."""
+    if change["call"] == NO_CALL or change["request"] < 0 or ledger.sent.compared(change):
+        return 0
+    client, since_ns = str(change["sender"] or change["client"]), int(ledger.calls.invoke_ns[change["call"]])
+    asked = ledger.sent.between(client, str(change["node"]), since_ns, int(change["from_client_ns"]))
+    return max((one.from_client_ns for one in asked if one.command in _READS and change["key"] in one.keys), default=0)
 
 
 ANOTHERS: Final = FindingKind(

@@ -596,6 +596,20 @@ def test_a_release_that_names_the_key_of_another_task_has_not_drawn_the_same_val
     assert told.explanations[0].cause == "another key"
 
 
+@pytest.mark.parametrize("read", [True, False])
+def test_a_release_that_compares_with_an_earlier_request_is_told_so(read: bool) -> None:
+    history = History(ttl_ms=400).watch("n1").section("c2", 500, 900, number=1, asked=480)
+    history.request("c2", "n1", "SET k1 b NX PX 400", 490, 491).seen("n1", "set", 492, "b", since=485, ttl=400)
+    history.op("c1", "release", "ok", 1, 400, 610)
+    if read:
+        history.request("c1", "n1", "GET k1", 410, 411, reply='"a"', did=False)
+    history.request("c1", "n1", "DEL k1", 600, 601, reply="1").seen("n1", "deleted", 601, since=599)
+    run = history.recorded()
+    (finding,) = check(run).findings
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert ("190 ms before" in told.explanations[0].sentence) is read
+
+
 @pytest.mark.parametrize(
     "how",
     [{"by": "c2"}, {"by": "c2@1"}, {"what": "prolonged"}, {"sent": 902}],
