@@ -150,10 +150,14 @@ def _disturbed(run: Recorded, client: str, node: str, from_ns: int, to_ns: int) 
 
 
 def _was_carried_out(run: Recorded, client: str, node: str, stay: _Stay, left_ns: int, done_ns: int) -> bool:
-    """Whether the node answered what the release asked it about the key, when it already held the value."""
+    """Whether the node answered what the release asked it about this value, which it already held."""
     assert run.ledger is not None, "else there would be no owners"
     sent = run.ledger.sent
-    asked = (one for one in sent.between(client, node, left_ns, done_ns) if stay.key in one.keys)
+    asked = (
+        one
+        for one in sent.between(client, node, left_ns, done_ns)
+        if stay.key in one.keys and stay.value in one.arguments
+    )
     answered = [
         one.reply is not None and sent.error_of(one) is None and one.from_client_ns > stay.set_ns for one in asked
     ]

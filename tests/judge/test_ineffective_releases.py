@@ -142,6 +142,7 @@ def test_what_the_release_asked_and_the_node_carried_out_no_fault_can_have_kept_
     for node, reply in asked:
         answered = None if reply is None else 53
         history.request("c1", node, "EVAL free 1 k1 v1", 52, answered, reply=reply, did=False)
+    history.request("c1", "n2", "SET k1 v2 NX", 52, 53, reply="null", did=False)  # perhaps of another task
     history.fault("f1", 20, 70, slow_links=(("c1", "n1"), ("c1", "n2")))
     assert len(longest(history)) == number
 
