@@ -8,9 +8,10 @@ the wrong place, or a SET that it had overtaken came after it.
 A node counts only if no fault can have hit it, or its link to the client, from `SLACK_MS` before the release was asked
 for until `SLACK_MS` after its answer, or after the value came to the node if that was later: what was under way had
 arrived by then. Or else the record must show that the node carried out what the release asked for the key, and kept the
-value that it had held before. And it must have held the value for longer than `SLACK_MS` after the answer, and before
-the lock handed it to the same client again (`harness.history.handed_on`); and for as long after another process had
-asked the node for the lock, or else it kept no client out. This costs time and no safety.
+value that the same section had set; but a lock may count how often a client holds it, so no call may have failed that
+acquired it once more, or undid that. And it must have held the value for longer than `SLACK_MS` after the answer, and
+before the lock handed it to the same client again (`harness.history.handed_on`); and for as long after another process
+had asked the node for the lock, or else it kept no client out. This costs time and no safety.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from harness.explain.another_key import Use, another_key
 from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
-from harness.history.fault_windows import hits_link, longest_windows
+from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
 from harness.history.groups import rows_of_sections
 from harness.history.handed_on import HandedOn
 from harness.history.quorum_support import Backing
@@ -68,7 +69,7 @@ class _Ineffective(Stretch):
 
 class _Stay(NamedTuple):
     """Of a value on a node. `since_ns`: it was set after that, and before `set_ns`. `settled_ns`: what was under way
-    had arrived by then."""
+    had arrived by then. `is_counted`: it may be held more than once."""
 
     key: str
     value: str
@@ -76,6 +77,7 @@ class _Stay(NamedTuple):
     set_ns: int
     settled_ns: int
     until_ns: int
+    is_counted: bool
 
 
 def check(run: Recorded) -> Answer:
@@ -106,6 +108,8 @@ def _released(run: Recorded, backing: Backing) -> dict[int, int]:
 def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> Iterator[_Ineffective]:
     staying: defaultdict[int, dict[str, _Stay]] = defaultdict(dict)
     uses: dict[int, Use] = {}
+    nested = (run.ops["f"].isin(("reenter", "leave")) & (run.ops["outcome"] != "ok")).to_numpy(bool)
+    counted = {section for section, _ in rows_of_sections(run.sections, run.ops[nested], "complete_ns")}
     handed_on = HandedOn(run, backing.owners)
     clients, left_ns = run.sections["client"].astype(str).tolist(), run.sections["end_ns"].tolist()
     asked_ns, start_ns = run.sections["asked_ns"].tolist(), run.sections["start_ns"].tolist()
@@ -117,7 +121,8 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
             missed_ns = first_missed_ns(run, clients[section], held.node, held.lock_key, from_ns, until_ns)
             if until_ns - missed_ns > _SLACK_NS:
                 staying[section][held.node] = _Stay(
-                    *(held.key, str(held.value), held.from_min_ns, held.from_max_ns, from_ns + _SLACK_NS, until_ns)
+                    *(held.key, str(held.value), held.from_min_ns, held.from_max_ns, from_ns + _SLACK_NS, until_ns),
+                    is_counted=held.section != section or section in counted,
                 )
                 uses[section] = Use(
                     *(clients[section], held.lock_key, held.key, str(held.value)),
@@ -150,7 +155,9 @@ def _disturbed(run: Recorded, client: str, node: str, from_ns: int, to_ns: int) 
 
 
 def _was_carried_out(run: Recorded, client: str, node: str, stay: _Stay, left_ns: int, done_ns: int) -> bool:
-    """Whether the node answered what the release asked it about this value, which it already held."""
+    """Whether the node answered what the release asked it about this value, which it already held, once."""
+    if stay.is_counted:
+        return False
     assert run.ledger is not None, "else there would be no owners"
     sent = run.ledger.sent
     asked = (
@@ -159,7 +166,8 @@ def _was_carried_out(run: Recorded, client: str, node: str, stay: _Stay, left_ns
         if stay.key in one.keys and stay.value in one.arguments
     )
     answered = [
-        one.reply is not None and sent.error_of(one) is None and one.from_client_ns > stay.set_ns for one in asked
+        one.from_client_ns > stay.set_ns and (one.from_node_ns or FOREVER_NS) <= done_ns and not sent.error_of(one)
+        for one in asked
     ]
     return bool(answered) and all(answered)
 

@@ -39,10 +39,11 @@ def _is_name(word: str) -> bool:
 
 
 class Request(NamedTuple):
-    """`from_client_ns`: when it came to the proxy. `task`: of several in its process; None if that is not on record.
-    `reply`: None if the node did not answer."""
+    """`from_client_ns`, `from_node_ns`: when it, and the node's answer, came to the proxy. `task`: of several in its
+    process; None if that is not on record. `reply`: None if the node did not answer."""
 
     from_client_ns: int
+    from_node_ns: int | None
     connection: int
     task: str | None
     command: str

@@ -127,24 +127,26 @@ def test_a_node_that_a_fault_may_have_kept_from_the_release_does_not_count(hit: 
 
 
 @pytest.mark.parametrize(
-    ("asked", "number"),
-    [
-        ([("n1", "0"), ("n2", "0")], 1),
-        ([("n1", "0")], 0),
-        ([("n1", "0"), ("n2", None)], 0),
-        ([("n1", "0"), ("n2", '{"error":"OOM"}')], 0),
-    ],
+    ("answered", "reply", "number"),
+    [(53, "0", 1), (None, None, 0), (53, '{"error":"OOM"}', 0), (61, "0", 0)],
+    ids=["carried out", "no answer", "an error", "not by the end of the release"],
 )
 def test_what_the_release_asked_and_the_node_carried_out_no_fault_can_have_kept_away(
-    asked: list[tuple[str, str | None]], number: int
+    answered: float | None, reply: str | None, number: int
 ) -> None:
     history = released(900, 800, 61)
-    for node, reply in asked:
-        answered = None if reply is None else 53
-        history.request("c1", node, "EVAL free 1 k1 v1", 52, answered, reply=reply, did=False)
+    history.request("c1", "n1", "EVAL free 1 k1 v1", 52, 53, reply="0", did=False)
+    history.request("c1", "n2", "EVAL free 1 k1 v1", 52, answered, reply=reply, did=False)
     history.request("c1", "n2", "SET k1 v2 NX", 52, 53, reply="null", did=False)  # perhaps of another task
     history.fault("f1", 20, 70, slow_links=(("c1", "n1"), ("c1", "n2")))
     assert len(longest(history)) == number
+
+
+def test_a_lock_that_counts_may_still_be_held_after_a_call_that_failed() -> None:
+    history = released(900, 800, 61).op("c1", "leave", "info", 1, 20, 25)
+    for node in ("n1", "n2"):
+        history.request("c1", node, "EVAL free 1 k1 v1", 52, 53, reply="0", did=False)
+    assert not longest(history.fault("f1", 20, 70, slow_links=(("c1", "n1"), ("c1", "n2"))))
 
 
 def test_a_fault_of_somebody_else_is_no_excuse() -> None:
