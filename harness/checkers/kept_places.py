@@ -12,31 +12,35 @@ to its end:
 - on every node fewer than `permits` of the entries that were there at any time of it were not over. What waits in a
   queue counts, too.
 
+Some locks keep each client in more keys than one: whom they let in, and besides who may be inside, or for how long. So
+one key alone may be full, too. Then each client counts that has an entry in it or elsewhere, as far as it is inside,
+within its lease, or its call is under way: it may be next. Only an attempt does not count that was refused as well,
+and had asked this node for the key since the place was over, and got an answer: it was no more let in than the others.
+
 `LEAST` attempts are found. This costs time and no safety.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from fencepost.quorum import quorum
 from fencepost.text import milliseconds, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import changes_where, how_sent
 from harness.figures import KeyFigures, Row
-from harness.history.entries import Entry
-from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import grouped, places_of, rows_of
-from harness.history.ledger import Change, Ledger
+from harness.history.groups import grouped, rows_of
+from harness.history.ledger import Ledger
+from harness.history.node_requests import Request
+from harness.history.places_taken import LEASES, Place, PlacesInOrder, places_taken
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
 LEAST: Final = 3
-LEASES: Final = 2
-_ROUNDED_NS: Final = 50_000_000
-"""A lock that keeps places for two leases counts on a server's clock, in milliseconds or more."""
 _EXAMPLES: Final = 3
+_CALL: Final = ("client", "invoke_ns", "complete_ns")
 
 
 class Figures(KeyFigures, frozen=True):
@@ -52,30 +56,19 @@ class Figures(KeyFigures, frozen=True):
             yield Row("places", f"{places} of clients whose lease was over kept out {attempts}", order=86)
 
 
-class _Place(NamedTuple):
-    """An entry that was there from `since_ns` until `until_ns`, and over from `over_ns` on. `put`: what added it."""
-
-    node: str
-    key: str
-    put: Change
-    since_ns: int
-    over_ns: int
-    until_ns: int
-
-
 class _Attempt(NamedTuple):
     """A refused acquire, and the places that kept it out."""
 
     client: str
     from_ns: int
     to_ns: int
-    by: Sequence[_Place]
+    by: Sequence[Place]
 
 
 def check(run: Recorded) -> Answer:
-    """No figures where what the nodes held is not on record, and of a lock that lets in one client at a time."""
+    """No figures where what the nodes held is not on record, and of a lock that was not used as a semaphore."""
     ledger = run.whole_ledger
-    if ledger is None or run.config.permits < 2:
+    if ledger is None or not run.counts_permits:
         return Answer()
     attempts = [one for key in map(str, run.ops["key"].unique()) for one in _kept_out(run, ledger, key)]
     attempts = attempts if len(attempts) >= LEAST else []
@@ -86,28 +79,51 @@ def check(run: Recorded) -> Answer:
 
 
 def _kept_out(run: Recorded, ledger: Ledger, key: str) -> Iterator[_Attempt]:
-    by_node = grouped((place.node, place) for place in _places(run, ledger, key))
-    if not any(place.over_ns < place.until_ns for own in by_node.values() for place in own):
+    by_node = grouped((place.node, place) for place in places_taken(run, ledger, key))
+    over = [one for own in by_node.values() for one in own if one.is_kept and one.over_ns < one.until_ns]
+    if not over:
         return
-    nodes, permits, tries = run.nodes_of(key), run.config.permits, run.ops
-    refused = tries[((tries["f"] == "acquire") & (tries["outcome"] == "fail") & (tries["key"] == key)).to_numpy(bool)]
-    for client, from_ns, to_ns in rows_of(refused, "client", "invoke_ns", "complete_ns"):
-        full, by = 0, list[_Place]()
-        for node in nodes:
-            there = [one for one in by_node[node] if one.since_ns < to_ns and one.until_ns > from_ns]
-            whole = [one for one in there if one.since_ns <= from_ns and one.until_ns >= to_ns]
-            over = [one for one in whole if one.over_ns <= from_ns]
-            if len(there) - len(over) >= permits:
-                break
-            if len(whole) < permits or not _is_known(run, node, from_ns, to_ns):
-                continue
-            named = {name for one in ledger.sent.between(str(client), node, from_ns, to_ns) for name in one.keys}
-            is_full = sum(one.key in named for one in whole) >= permits
-            if is_full and ledger.links.of(client).answered(from_ns, to_ns, node):
-                full, by = full + 1, by + [one for one in over if one.key in named]
-        else:
-            if full > len(nodes) - quorum(len(nodes)):
-                yield _Attempt(str(client), from_ns, to_ns, by)
+    nodes, tries = run.nodes_of(key), run.calls("acquire", "fail", key).sort_values("invoke_ns", kind="stable")
+    in_order = {node: PlacesInOrder(by_node[node]) for node in nodes}
+    refused = {(str(client), at_ns): done_ns for client, at_ns, done_ns in rows_of(tries, *_CALL)}
+    asked = _Asked(ledger, refused)
+    every = frozenset(one.key for own in by_node.values() for one in own if one.is_kept)
+    some = list(dict.fromkeys([every, *(frozenset([place.key]) for place in over)]))
+    for (client, from_ns), to_ns in refused.items():
+        there = {node: in_order[node].at(from_ns, to_ns) for node in nodes}
+        if any(one.is_kept and one.over_ns <= from_ns for own in there.values() for one in own):
+            attempt = _Attempt(client, from_ns, to_ns, ())
+            found = (_by(run, asked, attempt, there, keys) for keys in some)
+            if (by := next(filter(None, found), None)) is not None:
+                yield attempt._replace(by=by)
+
+
+def _by(
+    run: Recorded, asked: _Asked, attempt: _Attempt, there: Mapping[str, Sequence[Place]], keys: frozenset[str]
+) -> Sequence[Place]:
+    """The places in these keys that kept it out; empty if none did. `there`: by node."""
+    client, from_ns, to_ns, _ = attempt
+    full, by = 0, list[Place]()
+    for node, own in there.items():
+        places = [one for one in own if one.key in keys]
+        whole = [one for one in places if one.since_ns <= from_ns and one.until_ns >= to_ns]
+        over = [one for one in whole if one.over_ns <= from_ns]
+        if len(places) - len(over) + _waiting(asked, own, over, keys, from_ns) >= run.permits:
+            return ()
+        if len(whole) < run.permits or not _is_known(run, node, from_ns, to_ns):
+            continue
+        named = asked.keys(client, node, from_ns)
+        is_full = sum(one.key in named for one in whole) >= run.permits
+        if is_full and asked.ledger.links.of(client).answered(from_ns, to_ns, node):
+            full, by = full + 1, by + [one for one in over if one.key in named]
+    return by if full > len(there) - quorum(len(there)) else ()
+
+
+def _waiting(asked: _Asked, there: Sequence[Place], over: Sequence[Place], keys: frozenset[str], from_ns: int) -> int:
+    """How many clients that have an entry in other keys only may be next to get a place in these."""
+    known = {one.owner for one in there if one.key in keys}
+    elsewhere = [one for one in there if one.over_ns > from_ns and one.owner not in known]
+    return len({one.owner for one in elsewhere if not asked.in_vain(one, over)})
 
 
 def _is_known(run: Recorded, node: str, from_ns: int, to_ns: int) -> bool:
@@ -116,45 +132,37 @@ def _is_known(run: Recorded, node: str, from_ns: int, to_ns: int) -> bool:
     return is_seen and not run.wrong_clocks.touch(node, from_ns, to_ns)
 
 
-def _places(run: Recorded, ledger: Ledger, key: str) -> Iterator[_Place]:
-    """The entries of the keys into which granted acquires put one, and out of which releases take their own."""
-    meant = ledger.calls.meant_by(entry.key for entry in ledger.entries)
-    entries = [entry for entry in ledger.entries if key in meant[entry.key]]
-    told = [(entry, ledger.change(entry.added)) for entry in entries]
-    kept = {(entry.node, entry.key) for entry, put in told if put["f"] == "acquire" and put["outcome"] == "ok"}
-    given = {(entry.node, entry.key) for entry, put in told if _is_given_back(ledger, entry, put)}
-    last, places = _last_of_own(ledger), places_of(run.sections)
-    sections = list(rows_of(run.sections, "end_ns", "deadline_max_ns"))
-    for entry, put in told:
-        if (entry.node, entry.key) not in kept & given:
-            continue
-        own = put["task"], put["life"], put["section"]
-        over_ns = last.get((entry.node, entry.key, own), FOREVER_NS) + round(LEASES * run.lease_ms * 1e6)
-        over_ns += _ROUNDED_NS
-        over_ns = max(over_ns, put["complete_ns"]) if put["complete_ns"] >= 0 else FOREVER_NS
-        if (place := places.get(own)) is not None:
-            over_ns = max(over_ns, *sections[place])
-        yield _Place(entry.node, entry.key, put, int(put["at_ns"]), over_ns, entry.until_ns)
+@dataclass(frozen=True)
+class _Asked:
+    """What attempts asked the nodes. `refused`: by client and start, the ends of those that were refused."""
 
+    ledger: Ledger
+    refused: Mapping[tuple[str, int], int]
+    _known: dict[tuple[str, str, int], Sequence[Request]] = field(default_factory=dict)
 
-def _is_given_back(ledger: Ledger, entry: Entry, put: Change) -> bool:
-    if entry.ended < 0:
-        return False
-    end = ledger.change(entry.ended)
-    return bool(end["f"] == "release" and (end["task"], end["section"]) == (put["task"], put["section"]))
+    def keys(self, client: str, node: str, from_ns: int, since_ns: int = 0) -> set[str]:
+        """The keys that the requests of this attempt named to the node from the second time on, as far as the node
+        answered them, not with an error."""
+        whose = client, node, from_ns
+        if whose not in self._known:
+            sent = self.ledger.sent
+            asked = sent.between(*whose, self.refused[client, from_ns])
+            self._known[whose] = [one for one in asked if one.reply is not None and sent.error_of(one) is None]
+        return {key for one in self._known[whose] if one.from_client_ns >= since_ns for key in one.keys}
 
-
-def _last_of_own(ledger: Ledger) -> Mapping[tuple[str, str, tuple[Any, ...]], int]:
-    """By node, key, and client, life and section, when their requests changed the key last."""
-    rows = ledger.rows[(ledger.rows["call"] >= 0).to_numpy(bool)]
-    columns = rows_of(rows, "node", "key", "task", "life", "section", "at_ns")
-    return {(node, key, (task, life, section)): at_ns for node, key, task, life, section, at_ns in columns}
+    def in_vain(self, waits: Place, over: Sequence[Place]) -> bool:
+        """Whether the attempt that put this entry there was refused as well, and had asked its node for the key of one
+        of these places when that was over."""
+        client, from_ns = str(waits.put["task"]), int(waits.put["invoke_ns"])
+        if waits.put["f"] != "acquire" or (client, from_ns) not in self.refused:
+            return False
+        return any(one.key in self.keys(client, waits.node, from_ns, one.over_ns) for one in over)
 
 
 def _finding(
     run: Recorded,
     ledger: Ledger,
-    places: Mapping[int, _Place],
+    places: Mapping[int, Place],
     by_place: Mapping[int, Sequence[_Attempt]],
     attempts: int,
 ) -> Finding:
@@ -170,7 +178,7 @@ def _finding(
     return KEPT.found("lock", text, len(places), examples, run.at_ms(at_ns))
 
 
-def _example(run: Recorded, ledger: Ledger, place: _Place, attempts: Sequence[_Attempt]) -> dict[str, object]:
+def _example(run: Recorded, ledger: Ledger, place: Place, attempts: Sequence[_Attempt]) -> dict[str, object]:
     example: dict[str, object] = {
         "client": str(place.put["task"]),
         "where": place.key,

@@ -151,8 +151,12 @@ class RunTables:
     @cached_property
     def permits(self) -> int:
         """How many clients may be inside one key at once: 1, unless the workload counts."""
-        counts = "capacity" in find_workload(self.config.workload).checkers
-        return self.config.permits if counts else 1
+        return self.config.permits if self.counts_permits else 1
+
+    @cached_property
+    def counts_permits(self) -> bool:
+        """Whether the lock was used as a semaphore, if only with one permit."""
+        return "capacity" in find_workload(self.config.workload).checkers
 
     @cached_property
     def is_exclusive(self) -> bool:

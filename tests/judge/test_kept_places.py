@@ -236,8 +236,57 @@ def test_a_place_is_unknown_after_its_node_was_out_of_sight(blind: float, number
 
 
 def test_an_exclusive_lock_has_no_places() -> None:
-    assert judged(refused(used(dead(workload="mutex", permits=1)))) == Answer()
-    assert judged(refused(used(dead(permits=1)))) == Answer()
+    assert judged(refused(used(dead(workload="fenced-counter", permits=1)))) == Answer()
+    assert judged(refused(used(dead(workload="fenced-counter", permits=2)))) == Answer()
+
+
+def test_a_semaphore_with_one_permit_has_one_place() -> None:
+    assert found(refused(dead(permits=1))) == (1, 3)
+    assert found(refused(used(dead(permits=1)))) == (0, 0)
+
+
+def indexed(history: History) -> History:
+    """Whom the lock has let in, or may let in, is in another key, too: c1 was, and a release took it out."""
+    change(history, "c1", "ZADD index:k1 1 a", 9.2, event="set")
+    return change(history, "c1", "ZREM index:k1 a", 21.2)
+
+
+def tried(history: History, *clients: str, asked: str = "k1", outcome: Any = "fail") -> History:
+    """Each of these clients tries at the same times, puts itself into the index, and takes itself out at the end."""
+    for number, at in enumerate(ATTEMPTS, 5):
+        for place, client in enumerate(clients):
+            begun = at + place / 10
+            history.op(client, "acquire", outcome, number, begun, begun + 5)
+            change(history, client, f"ZADD index:k1 1 {client}", begun + 1)
+            history.request(client, "n1", f"EVAL it 1 {asked}", begun + 2, begun + 3, reply="null", did=False)
+            change(history, client, f"ZREM index:k1 {client}", begun + 4)
+    return history
+
+
+def test_clients_that_ask_in_vain_as_well_keep_none_out() -> None:
+    """That they are in another key of the lock for as long as they try takes no place."""
+    assert found(tried(indexed(dead(permits=1)), "c3", "c4")) == (1, 6)
+
+
+@pytest.mark.parametrize("how", [{"asked": "k1:other"}, {"outcome": "info"}], ids=str)
+def test_what_waits_in_another_key_takes_a_place_until_it_has_asked_in_vain(how: Any) -> None:
+    """c4 was first in the queue and was late, say, or was let in without hearing of it."""
+    history = tried(indexed(dead(permits=1)), "c4", **how)
+    assert found(tried(history, "c3")) == (0, 0)
+
+
+def test_what_waits_in_a_key_that_holds_no_places_takes_a_place_too() -> None:
+    """No release takes anything out of it."""
+    history = dead(permits=1)
+    assert found(tried(tried(history, "c4", outcome="info"), "c3")) == (0, 0)
+
+
+def test_a_client_whose_place_is_in_two_keys_has_one_place() -> None:
+    """c3 is inside, and in the index, too."""
+    history = change(indexed(used(dead())), "c3", "ZADD index:k1 1 c3", 499.2)
+    assert found(refused(history)) == (1, 3)
+    history = change(inside(history, "c4", 700, 3_000), "c4", "ZADD index:k1 1 c4", 699)
+    assert found(refused(history)) == (0, 0)
 
 
 def test_without_a_record_of_the_links_nothing_is_told() -> None:
