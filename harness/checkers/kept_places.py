@@ -205,7 +205,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     return Told(
         f"{case.text('client')} took a place in {case.text('where')} on {case.text('node')} at {case.at('put_ms')}. It "
         f"was over by {case.at('over_ms')}, and still there at {case.at('until_ms')}: it kept out "
-        f"{case.counted('attempts', 'attempt')} of other clients, although fewer clients than permits had a place."
+        f"{case.counted('attempts', 'attempt')}, although fewer clients than permits had a place."
         f"{why}",
         cause="place kept",
     )
