@@ -28,6 +28,7 @@ Cause = Literal[
     "not prolonged",
     "not renewed",
     "refused renewal",
+    "renewed elsewhere",
     "absent node",
     "majority refused",
     "stuck keys",
@@ -95,6 +96,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "not prolonged": "the keys were not prolonged in time",
     "not renewed": "the lock sent no renewal",
     "refused renewal": "a renewal was refused, and the lock did not tell its client",
+    "renewed elsewhere": "a renewal was sent to a node that did not hold the key",
     "absent node": "a single node was down, hung, answering errors or out of reach",
     "majority refused": "a majority of the nodes granted it, and the lock refused it",
     "stuck keys": "orphaned keys were stuck",
@@ -164,7 +166,7 @@ COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
     "overwritten": ("shared value", "set again", "looked first"),
     "prolonged": ("shared value",),
     "short TTL": ("expired",),
-    "expired": ("not renewed", "refused renewal", "short TTL"),
+    "expired": ("not renewed", "refused renewal", "renewed elsewhere", "short TTL"),
     "nested release": ("deleted", "deleted by itself", "overwritten"),
 }
 """What a cause may come of itself: a client takes for its own what has its value, or what it set too late."""

@@ -7,18 +7,18 @@ from typing import Any, Final
 
 from fencepost.history import process_of
 from fencepost.quorum import quorum
-from fencepost.text import plural, printable
+from fencepost.text import listed, plural, printable
 from harness.explain.causes import Cause
 from harness.explain.examples import Side
 from harness.explain.words import at
 from harness.history.error_replies import ERROR_REPLY
 from harness.history.ledger import Ledger
 from harness.history.lock_keys import lock_keys
+from harness.history.misdirected_renewals import Misdirected, misdirected_renewals
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded
-from harness.history.renewal_requests import QUESTIONS, could_renew, renewal_requests
+from harness.history.renewal_requests import could_renew, renewal_requests, renewals_by_node, said_no
 
-_REFUSALS: Final = ("0", "null", "false")
 _RENEW: Final = ("extend", "held")
 """Calls of a client that is inside which may renew its lease."""
 _LOOKED_AT: Final = 50
@@ -29,19 +29,25 @@ def renewals_ended(run: Recorded, side: Side, by_ns: int) -> tuple[str, Cause | 
     """`c5 had sent no request to renew it, and none for any lease since +1,018.0 ms (EVAL; no answer)`, which is a
     cause if no fault kept the lock from sending one for this lease. Or `the last of its 3 requests to renew it was sent
     at +6,100.0 ms (EVAL; no answer)`, if that failed, and a cause if the nodes refused it, which the lock should have
-    told its client. Empty if the lock does not renew, if its renewals do not show why the lease ended, or if it is not
-    on record which requests renewed it. A lock that sends none after one that failed has not renewed its lease."""
+    told its client. If all of them went to nodes without the key, that is said and is the cause. Empty if the lock does
+    not renew, if its renewals do not show why the lease ended, or if it is not on record which requests renewed it. A
+    lock that sends none after one that failed has not renewed its lease."""
     ledger = run.ledger
     keys = set[str]() if ledger is None or run.config.renewal_ms is None else lock_keys(run, ledger)
     if ledger is None or not keys or not ledger.wire.recorded.issuperset(run.nodes):
         return "", None
-    sent = renewal_requests(run, ledger.sent, side, keys)
-    asked = [one for one in sent if one.from_client_ns < by_ns]
+    by_node = {
+        node: [one for one in sent if one.from_client_ns < by_ns]
+        for node, sent in renewals_by_node(run, ledger.sent, side, keys).items()
+    }
+    asked = sorted((one for sent in by_node.values() for one in sent), key=lambda one: one.from_client_ns)
     if any(_may_be_of_another_call(ledger, side, one) for one in asked):
         return "", None
+    if (elsewhere := misdirected_renewals(run, ledger, side, by_node, by_ns)) is not None:
+        return _misdirected(run, elsewhere), "renewed elsewhere"
     if asked:
         last = asked[-1]
-        is_refused = sum(_is_refused(ledger, one) for one in asked[-len(run.nodes) :]) >= quorum(len(run.nodes))
+        is_refused = sum(said_no(ledger, one) for one in asked[-len(run.nodes) :]) >= quorum(len(run.nodes))
         if last.reply is not None and not last.reply.startswith(ERROR_REPLY) and not is_refused:
             return "", None
         of = "its only request" if len(asked) == 1 else f"the last of its {plural(len(asked), 'request')}"
@@ -62,6 +68,17 @@ def renewals_ended(run: Recorded, side: Side, by_ns: int) -> tuple[str, Cause | 
     return f"{side.client} had sent no request to renew it{since}", "not renewed" if was_free else None
 
 
+def _misdirected(run: Recorded, elsewhere: Misdirected) -> str:
+    sent, to, holders = elsewhere.sent, listed(elsewhere.to), listed(elsewhere.holders)
+    last, where = _sent(run, sent[-1]), f"{to}, which did not hold the key"
+    if len(sent) == 1:
+        text = f"its only request to renew it, at {last}, went to {where}, and not to {holders}"
+    else:
+        its = f"its {plural(len(sent), 'request')} to renew it"
+        text = f"{its}, the last at {last}, all went to {where}, and none to {holders}"
+    return f"{text}, where the acquire had set it"
+
+
 def _gave_up(run: Recorded, side: Side, last: Request, by_ns: int) -> bool:
     """Whether the lock sent no further request although two more were due, and no fault kept it from sending them."""
     assert run.config.renewal_ms is not None
@@ -78,13 +95,6 @@ def _may_be_of_another_call(ledger: Ledger, section: Any, one: Request) -> bool:
         return False
     under_way = calls.under_way(process_of(str(section.client)), one.from_client_ns, str(section.key))
     return any(calls.client[call] != section.client or calls.f[call] not in _RENEW for call in under_way)
-
-
-def _is_refused(ledger: Ledger, one: Request) -> bool:
-    """Whether the node said no, and did nothing: a script that says nothing may have renewed it."""
-    if one.reply not in _REFUSALS or one.command.upper() in QUESTIONS:
-        return False
-    return not (ledger.rows["from_client_ns"] == one.from_client_ns).any()
 
 
 def _before(run: Recorded, side: Side) -> Iterator[Any]:

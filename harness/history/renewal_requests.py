@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fencepost.quorum import quorum
 from harness.history.fault_windows import longest_windows
 from harness.history.groups import rows_of
+from harness.history.ledger import Ledger
 from harness.history.node_requests import NodeRequests, Request
-from harness.history.recorded import Recorded
+
+if TYPE_CHECKING:
+    from harness.history.recorded import Recorded
 
 QUESTIONS: Final = (
     *("GET", "MGET", "EXISTS", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "TYPE", "STRLEN"),
@@ -18,22 +21,39 @@ QUESTIONS: Final = (
     *("EVAL_RO", "EVALSHA_RO", "FCALL_RO"),
 )
 """Commands that change nothing."""
+_REFUSALS: Final = ("0", "null", "false")
 
 
 def renewal_requests(run: Recorded, sent: NodeRequests, section: Any, keys: Collection[str]) -> list[Request]:
-    """The client's requests within the section that name one of the keys. A request that only reads, sent while the
-    client asks whether it still holds the lock, renews nothing and is left out."""
+    """The client's requests within the section that name one of the keys, to whichever node."""
+    found = (one for own in renewals_by_node(run, sent, section, keys).values() for one in own)
+    return sorted(found, key=lambda one: one.from_client_ns)
+
+
+def renewals_by_node(
+    run: Recorded, sent: NodeRequests, section: Any, keys: Collection[str]
+) -> dict[str, list[Request]]:
+    """By node, the client's requests within the section that name one of the keys. A request that only reads, sent
+    while the client asks whether it still holds the lock, renews nothing and is left out."""
     held = run.ops[((run.ops["f"] == "held") & (run.ops["client"] == section.client)).to_numpy(bool)]
     calls = list(rows_of(held, "invoke_ns", "complete_ns"))
-    asked = (
-        request
+    return {
+        node: [
+            request
+            for request in sent.between(str(section.client), node, section.start_ns, section.end_ns)
+            if request.command.upper() not in QUESTIONS
+            or not any(began <= request.from_client_ns <= done for began, done in calls)
+            if not set(keys).isdisjoint((*request.keys, *request.arguments))
+        ]
         for node in run.nodes
-        for request in sent.between(str(section.client), node, section.start_ns, section.end_ns)
-        if request.command.upper() not in QUESTIONS
-        or not any(began <= request.from_client_ns <= done for began, done in calls)
-    )
-    found = (one for one in asked if not set(keys).isdisjoint((*one.keys, *one.arguments)))
-    return sorted(found, key=lambda one: one.from_client_ns)
+    }
+
+
+def said_no(ledger: Ledger, one: Request) -> bool:
+    """Whether the node said no, and did nothing: a script that says nothing may have renewed it."""
+    if one.reply not in _REFUSALS or one.command.upper() in QUESTIONS:
+        return False
+    return not (ledger.rows["from_client_ns"] == one.from_client_ns).any()
 
 
 def could_renew(run: Recorded, client: str, key: str, since_ns: int, at_ns: int) -> bool:

@@ -256,6 +256,89 @@ def test_a_renewal_whose_script_says_nothing_was_not_refused() -> None:
     assert "renew" not in told.sentence
 
 
+def misdirected(
+    said: str = "0 - -", at: float = 40, *, granted: str = "- OK OK", sees: str = "n1 n2 n3", seen_until: float = 300
+) -> Story:
+    """c1 asks for a renewal, once. Its key expires at 109, and c2 gets in."""
+    nodes = " ".join(f"n{place}" for place, word in enumerate(granted.split(), 1) if word == "OK")
+    story = Story(renewal_ms=30, clients=6).watched(*sees.split()).let_in("c1", 10, 150, granted, deadline=250)
+    story.saw(10, "set", nodes, "c1").asked("c1", "extend", at, said).saw(109, "expired", nodes, "c1")
+    for node in sees.split():
+        story.seen(node, "blind", seen_until)
+    return story.let_in("c2", 120, 130, granted).saw(120, "set", nodes, "c2")
+
+
+@pytest.mark.parametrize("kind", ["overlap", "lease-without-majority"])
+def test_a_renewal_that_was_sent_to_a_node_without_the_key(kind: str, golden: Golden) -> None:
+    told = misdirected().told(kind)
+    assert told.cause == "renewed elsewhere"
+    golden(told.sentence)
+
+
+def test_more_renewals_that_were_sent_to_a_node_without_the_key() -> None:
+    told = misdirected().asked("c1", "extend", 70, "0 - -").told("overlap")
+    assert told.cause == "renewed elsewhere"
+    assert "its 2 requests to renew it, the last at +70.0 ms" in told.sentence
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"said": "0 0 -"},
+        {"said": "1 - -"},
+        {"said": "ERR - -"},
+        {"said": "silent - -"},
+        {"said": "0 - -", "at": 95},
+        {"said": "0 - -", "sees": "n2 n3"},
+        {"said": "0 - -", "granted": "OK OK OK"},
+    ],
+    ids=str,
+)
+def test_a_renewal_that_may_have_been_for_the_right_node_as_well(how: Any) -> None:
+    """A node that held the key was asked, too; the other one did not say no, or no further renewal was due; or it is
+    not known that the other one did not hold the key."""
+    assert misdirected(**how).told("overlap").cause != "renewed elsewhere"
+
+
+def test_a_node_that_holds_the_key_of_another_client_was_no_wrong_one() -> None:
+    story = misdirected().saw(5, "set", "n1", "c3")
+    assert story.told("overlap").cause != "renewed elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("hit", "is_kept"),
+    [
+        ({"nodes": ("n2",)}, True),
+        ({"cut_links": (("c1", "n3"),)}, True),
+        ({"paused_clients": ("c1",)}, True),
+        ({"cut_links": (("c2", "n3"),)}, False),
+        ({"nodes": ("n1",)}, False),
+    ],
+)
+def test_a_fault_may_have_kept_a_renewal_from_the_right_node(hit: Any, is_kept: bool) -> None:
+    story = misdirected().fault("f1", 20, 60, **hit)
+    assert (story.told("overlap").cause != "renewed elsewhere") == is_kept
+
+
+@pytest.mark.parametrize(
+    ("others", "cause"),
+    [
+        (["0 - -", "0 - -", "0 - -"], "renewed elsewhere"),
+        (["0 - -", "0 - -"], "expired"),
+        (["0 - -", "0 - -", "0 - -", "0 1 1"], "expired"),
+    ],
+    ids=str,
+)
+def test_faults_do_not_matter_to_a_lock_that_always_renews_at_the_wrong_nodes(others: list[str], cause: str) -> None:
+    """Other clients come later, one after the other, when no fault is in force."""
+    story = misdirected(seen_until=9_000).fault("f1", 20, 60, nodes=("n2",))
+    for place, said in enumerate(others):
+        client, at = f"c{place + 3}", 2_000 + 200 * place
+        story.let_in(client, at, at + 80, "- OK OK").asked(client, "extend", at + 30, said)
+        story.saw(at, "set", "n2 n3", client).saw(at + 90, "deleted", "n2 n3")
+    assert story.told("overlap").cause == cause
+
+
 @pytest.mark.parametrize(("by", "cause"), [("c1", "refused renewal"), ("c1@2", "not renewed")])
 def test_a_process_that_notes_what_its_tasks_send_renews_in_the_background(by: str, cause: str) -> None:
     """While c1@2 acquires; what it sends itself renews nothing."""
