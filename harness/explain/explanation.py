@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,8 +45,11 @@ class Explained:
 
     @property
     def clearest(self) -> Explanation | None:
-        """The first one that says most about the cause; None if there is none."""
-        return min(self.explanations, key=lambda each: how_vague(each.cause), default=None)
+        """The one that says most about the cause; of several the first that names the same as most; None if there is
+        none."""
+        named = Counter(each.cause for each in self.explanations if each.cause is not None)
+        usual = next((cause for cause, _ in named.most_common(1)), None)
+        return min(self.explanations, key=lambda each: (how_vague(each.cause), each.cause != usual), default=None)
 
 
 def clearest_of(finding: Finding, explained: Sequence[Explained]) -> Explanation | None:

@@ -26,6 +26,9 @@ def explained(*causes: Cause | None) -> Explained:
     [
         (("unknown", "too few nodes", "deleted"), "example 2"),
         (("deleted", "too few nodes"), "example 1"),
+        (("deleted", "too few nodes", "too few nodes"), "example 2"),  # the cause that the finding is said to have
+        ((None, "deleted"), "example 2"),
+        (("deleted", "unknown", "unknown"), "example 1"),
         (("unknown", "unknown"), "example 1"),
         (("unknown", "split votes", "stuck keys"), "example 3"),
         (("unknown", "split votes", "split votes"), "example 2"),
