@@ -3,9 +3,10 @@
 A client calls its lock: it acquires, extends, releases. What the lock sends meanwhile belongs to that call; what it
 sends at another time is background work, after the call that ended last. A process with several tasks has several calls
 under way at once, so it notes which task sends what (`workloads.senders`). Of a request that is of no task, because a
-thread of the lock sent it, the only call for its key counts, and if there are more of them, or none, no call. Nor does
-it count while another task is inside with that key, because the thread may work for that one. Of keys whose names begin
-alike, as `k1` and `k1:2`, a request is for the longest one that is in its own key's name.
+thread of the lock sent it, the only call for its key counts, and if there are more of them, or none, no call. Where the
+process does note its tasks, it does not count either while another task is inside with that key: the thread may work
+for that one. Of keys whose names begin alike, as `k1` and `k1:2`, a request is for the longest one that is in its own
+key's name.
 """
 
 from __future__ import annotations
@@ -75,10 +76,10 @@ class Calls:
             of_process.setdefault(process_of(task), []).append(own[np.argsort(invoke[own], kind="stable")])
         return cls(client, life, f, outcome, section, key, invoke, complete, of_process, run.config.permits > 1)
 
-    def at(self, process: str, sent_ns: Ints, key: Any, sender: Any) -> tuple[Ints, Any]:
+    def at(self, process: str, sent_ns: Ints, key: Any, sender: Any, *, are_noted: bool = False) -> tuple[Ints, Any]:
         """For requests of one process: the call in which each was sent, or else (if its task is known) the last one
         that had ended, or `NO_CALL`; and whether it was sent in that call. `key`: the key of each, as the node calls
-        it. `sender`: the task of each; None if it is not on record."""
+        it. `sender`: the task of each; None if it is not on record. `are_noted`: processes noted their tasks."""
         tasks = [(self.client[own[0]], *self._begun(own, sent_ns)) for own in self.of_process.get(process, [])]
         if len(tasks) == 1:
             return tasks[0][1:]
@@ -90,7 +91,7 @@ class Calls:
             is_for_key = np.fromiter(fits, bool, len(key))
             is_its = np.where(is_known, sender == task, is_inside & is_for_key)
             found, number = np.where(is_its, call, found), number + is_its
-            number += ~is_known & ~is_inside & is_for_key & self._holds(call)
+            number += are_noted & ~is_known & ~is_inside & is_for_key & self._holds(call)
             inside |= is_inside & (is_its | ~is_known)
         return np.where(number == 1, found, NO_CALL), inside
 

@@ -40,6 +40,11 @@ class WireRecord:
     connections: pa.Table
     recorded: frozenset[str]
 
+    @property
+    def notes_tasks(self) -> bool:
+        """Whether processes with several tasks noted which of them sent what."""
+        return bool(self.requests["task"].null_count < len(self.requests))
+
     def scripts(self) -> dict[str, str]:
         """The text of each script by its SHA-1."""
         return scripts_of(self.requests)

@@ -100,6 +100,8 @@ class Setters:
     requests: NodeRequests
     arguments: Any
     """By request, what it said."""
+    has_tasks: bool
+    """Whether a client process has several."""
 
     @classmethod
     def of(cls, run: RunTables, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
@@ -118,6 +120,7 @@ class Setters:
             _renewed(rows),
             ledger.sent,
             ledger.wire.requests["arguments"],
+            run.config.users_per_client > 1,
         )
 
     def of_row(self, row: int) -> Setter:
@@ -140,11 +143,13 @@ class Setters:
         return Setter(place if is_its else NO_SECTION, rows["client"][row], call, not in_call)
 
     def replaces(self, row: int, value: str | None, before: Setter) -> bool:
-        """Whether a request of no call that is known names the value that its process had set before: the key stays
-        whose it was."""
+        """Whether a request of a process with several tasks, and it is not known of which, names another value that
+        this process had set before: the key stays whose it was."""
         rows = self.rows
-        is_unknown = rows["call"][row] == NO_CALL and rows["cause"][row] == "request" and rows["by"][row] == "client"
+        is_unknown = self.has_tasks and rows["cause"][row] == "request" and rows["sender"][row] is None
         if not is_unknown or value is None or before.client is None or rows["client"][row] != before.client:
+            return False
+        if rows["by"][row] != "client" or rows["value"][row] == value:
             return False
         return value in (self.arguments[rows["request"][row]].as_py() or ())
 

@@ -108,7 +108,7 @@ class Ledger:
     @cached_property
     def notes_tasks(self) -> bool:
         """Whether processes with several tasks noted which of them sent what."""
-        return bool(self.wire.requests["task"].null_count < len(self.wire.requests))
+        return self.wire.notes_tasks
 
     @cached_property
     def entries(self) -> Sequence[Entry]:
@@ -203,7 +203,7 @@ def _told(changes: pd.DataFrame, causes: ChangeRequests, wire: WireRecord, calls
     request = np.where(is_asked, causes.request, NONE)
     what, of = _kept(what, changes, request, wire)
     columns = _of_requests(request, np.where(is_asked, causes.connection, NONE), wire)
-    call, is_in_call = _calls(columns, changes["key"].to_numpy(object), calls)
+    call, is_in_call = _calls(columns, changes["key"].to_numpy(object), calls, are_noted=wire.notes_tasks)
     owner = np.where(np.isin(what, ("set", "overwritten")), np.arange(len(what)), of)
     columns["sender"] = columns.pop("task")
     columns = {"request": request, **columns, **_of_calls(call, calls), "is_in_call": is_in_call, "owner": owner}
@@ -268,13 +268,15 @@ def _of_requests(request: Ints, connection: Ints, wire: WireRecord) -> dict[str,
     return found
 
 
-def _calls(requests: dict[str, Any], key: Any, calls: Calls) -> tuple[Ints, Any]:
+def _calls(requests: dict[str, Any], key: Any, calls: Calls, *, are_noted: bool) -> tuple[Ints, Any]:
     client, sent = requests["client"], requests["from_client_ns"]
     call, is_in_call = np.full(len(client), NO_CALL), np.zeros(len(client), bool)
     by_client = requests["by"] == "client"
     for process in dict.fromkeys(client[by_client].tolist()):
         own = np.flatnonzero(by_client & (client == process))
-        call[own], is_in_call[own] = calls.at(str(process), sent[own], key[own], requests["task"][own])
+        call[own], is_in_call[own] = calls.at(
+            *(str(process), sent[own], key[own], requests["task"][own]), are_noted=are_noted
+        )
     return call, is_in_call
 
 

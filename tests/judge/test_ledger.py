@@ -234,6 +234,8 @@ def test_tasks_that_ask_for_the_same_key_are_not_told_apart() -> None:
 def test_what_a_thread_sends_while_a_task_is_inside_may_be_of_that_task_and_of_no_call() -> None:
     history = watched(tasks=2).op("c1@1", "acquire", "ok", 1, 2, 6).op("c1@2", "acquire", "fail", 1, 8, 20)
     history.seen("n1", "set", 13, "a", since=5).request("c1", "n1", "SET k1 a", 10, 11)
+    assert told(history, "client", "task") == [("c1", "c1@2")], "where tasks are not noted, it is likely its own"
+    history.request("c1@1", "n1", "GET k1", 3, 4, did=False)
     assert told(history, "client", "task") == [("c1", None)]
     history.op("c1@1", "release", "ok", 1, 7, 7.5)
     assert told(history, "client", "task") == [("c1", "c1@2")]
