@@ -66,7 +66,7 @@ class ActiveFaults:
         were seen down, or for the longest lease if that is less: whatever ends the fault early, a node that was to
         outlast its leases does.
         """
-        world = replace(self._world, sleep=self._let_others) if self._is_of_processes(fault) else self._world
+        world = self._letting_others(self._world, fault)
         with self._alone(fault):
             leader = leader_of(self._world) if self._is_group and fault.targets.nodes else None
             began_ns = monotonic_ns()
@@ -125,7 +125,7 @@ class ActiveFaults:
         with self._alone(held.fault):
             began_ns = held.healing_since_ns or max(began_ns or monotonic_ns(), held.not_before_ns)
             try:
-                evidence = held.fault.heal(world, fault_id, held.impact)
+                evidence = held.fault.heal(self._letting_others(world, held.fault), fault_id, held.impact)
             except NotInTimeError:
                 self._held[fault_id] = held._replace(healing_since_ns=began_ns)
                 raise
@@ -147,6 +147,10 @@ class ActiveFaults:
     def _is_of_processes(fault: Fault) -> bool:
         hit = fault.targets
         return bool(hit.nodes or hit.clients or not hit.links)
+
+    def _letting_others(self, world: World, fault: Fault) -> World:
+        """In which a fault that is alone waits, without keeping other faults waiting."""
+        return replace(world, sleep=self._let_others) if self._is_of_processes(fault) else world
 
     def _let_others(self, seconds: float) -> None:
         """Called by a fault that is alone."""
