@@ -92,9 +92,11 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unown
         holdings = holdings[holdings["event"].isin(of_tasks).to_numpy(bool)].reset_index(drop=True)
     values = _values(run, setters, holdings, used)
     if run.config.users_per_client > 1:
-        # What is not known to be a task's may be its own all the same, and of a semaphore that was left out.
-        noted = {section for section in values if _has_noted_all(run, ledger, section)}
-        values = {of: own for of, own in values.items() if of in noted or (own and run.is_exclusive)}
+        # What is not known to be a task's may be its own all the same. What of a semaphore is not was left out above,
+        # so a section may have no more than what it set after its acquire.
+        is_its = holdings["section"] >= 0 if run.is_exclusive else _set_by_acquires(ledger, holdings)
+        shown = set(holdings["section"][is_its.to_numpy(bool)])
+        values = {of: own for of, own in values.items() if of in shown or _has_noted_all(run, ledger, of)}
     of_clients = _of_clients(run, values, used)
     holdings = done_with(run, ledger, holdings, left_ns(run))
     sent = (tuple(map(setters.sent_ns, events)) for events in holdings["renewed_by"])
@@ -111,6 +113,12 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unown
         # What this lock sets tells nothing of who holds it.
         values, of_clients = {}, {}
     return Owners(holdings, values, used.shared(holdings), of_clients, copies)
+
+
+def _set_by_acquires(ledger: Ledger, holdings: pd.DataFrame) -> pd.Series:
+    """Which of the holdings acquires set themselves."""
+    f = np.append(ledger.calls.f, "")[holdings["call"].to_numpy(np.int64)]
+    return ~holdings["is_background"] & np.isin(f, GRANTS)
 
 
 def _has_noted_all(run: RunTables, ledger: Ledger, section: int) -> bool:

@@ -73,10 +73,12 @@ def ledger(folder: Folder) -> list[Change]:
     changes = [change for change in _changes(folder.nodes) if change.event["node"] not in partly]
     _find_requests(folder, changes)
     calls, permits = _calls(folder), folder.config.get("permits", 1)
+    are_noted = any(request.get("task") for request in folder.requests)
     for change in changes:
         if change.client and change.request:
             of_process = [own for client, own in calls.items() if _may_have_sent(client, change)]
-            change.call, change.is_in_call = _call(of_process, change.sent_ns, change.event["key"], permits)
+            name = change.event["key"]
+            change.call, change.is_in_call = _call(of_process, change.sent_ns, name, permits, are_noted)
     _late_releases(folder, changes, calls, permits)
     return changes
 
@@ -195,18 +197,23 @@ def _may_have_sent(task: str, change: Change) -> bool:
     return task.partition("@")[0] == change.client and noted in (None, task)
 
 
-def _call(of_tasks: list[list[Call]], sent_ns: int, name: str, permits: int) -> tuple[Call | None, bool]:
+def _call(
+    of_tasks: list[list[Call]], sent_ns: int, name: str, permits: int, are_noted: bool
+) -> tuple[Call | None, bool]:
     """The call in which a request was sent, or else the last one of its client before it. Of several tasks that may
     have sent it, it is only known if one call that asks for this key was under way: the longest of those whose names
-    are in the request's."""
+    are in the request's. Where tasks are noted, none of them may be inside with that key then."""
     begun = [[call for call in own if call.from_ns <= sent_ns][-1:] for own in of_tasks]
     last = [call for own in begun for call in own]
     if len(of_tasks) == 1:
         return (last[0], sent_ns <= last[0].to_ns) if last else (None, False)
     under_way = [call for call in last if sent_ns <= call.to_ns]
     named = _named([call for own in of_tasks for call in own], name, permits)
-    fitting = [call for call in under_way if not named or call.key in named | {""}]
-    return (fitting[0] if len(fitting) == 1 else None), bool(under_way)
+    fitting = [call for call in last if not named or call.key in named | {""}]
+    inside = [call for call in fitting if call.to_ns < sent_ns and call.f != "release"]
+    inside = [call for call in inside if call.f != "acquire" or call.outcome == "ok"] if are_noted else []
+    fitting = [call for call in fitting if sent_ns <= call.to_ns]
+    return (fitting[0] if len(fitting) == 1 and not inside else None), bool(under_way)
 
 
 def _named(calls: list[Call], name: str, permits: int) -> set[str]:
