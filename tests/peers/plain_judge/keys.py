@@ -56,7 +56,8 @@ def orphans(folder: Folder, sections: list[Section], record: NodesRecord) -> lis
 
 
 def _called_again(folder: Folder, sections: list[Section], record: NodesRecord, holding: Holding, free: float) -> float:
-    """When the client of a value that it uses for several sections, and finds where it was left, asked once more."""
+    """When the client of a value that it uses for several sections, and finds where it was left, asked once more, and
+    was not refused."""
     used_by = [sections[place] for place, values in record.values.items() if holding.value in values]
     if len(used_by) < 2 or len({section.life[0] for section in used_by}) > 1:
         return inf
@@ -65,6 +66,7 @@ def _called_again(folder: Folder, sections: list[Section], record: NodesRecord, 
         for life, ops in folder.ops.items()
         for op in ops
         if life[0] == used_by[0].life[0] and op["f"] == "acquire" and op["key"] == holding.key
+        if op["outcome"] != "fail"
     ]
     return min((at for at in asked if at >= free), default=inf)
 
