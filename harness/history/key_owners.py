@@ -94,9 +94,10 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unown
     if run.config.users_per_client > 1:
         # What is not known to be a task's may be its own all the same. What of a semaphore is not was left out above,
         # so a section may have no more than what it set after its acquire.
-        is_its = holdings["section"] >= 0 if run.is_exclusive else _set_by_acquires(ledger, holdings)
-        shown = set(holdings["section"][is_its.to_numpy(bool)])
-        values = {of: own for of, own in values.items() if of in shown or _has_noted_all(run, ledger, of)}
+        set_by_own = {of for of, own in values.items() if own}
+        if not run.is_exclusive:
+            set_by_own &= set(holdings["section"][_set_by_acquires(ledger, holdings).to_numpy(bool)])
+        values = {of: own for of, own in values.items() if of in set_by_own or _has_noted_all(run, ledger, of)}
     of_clients = _of_clients(run, values, used)
     holdings = done_with(run, ledger, holdings, left_ns(run))
     sent = (tuple(map(setters.sent_ns, events)) for events in holdings["renewed_by"])
