@@ -118,7 +118,9 @@ class Ledger:
 
     def arguments(self, rows: pd.DataFrame) -> list[list[str] | None]:
         """By change, the arguments of the command that made it; None if they are not on record."""
-        is_own = (rows["did"] == rows["command"]).to_numpy(bool) & (rows["request"] >= 0).to_numpy(bool)
+        # INCRBY by a negative number lowers a count, and is told as DECRBY.
+        is_number = rows["did"].isin(list(_OPPOSITE)) & rows["command"].isin(list(_OPPOSITE))
+        is_own = ((rows["did"] == rows["command"]) | is_number).to_numpy(bool) & (rows["request"] >= 0).to_numpy(bool)
         request = pa.array(rows["request"].to_numpy(np.int64), mask=~is_own)
         asked = self.wire.requests["arguments"].take(request).to_pylist()
         return [own or by_script for own, by_script in zip(asked, rows["arguments"].tolist(), strict=True)]

@@ -1,7 +1,8 @@
 """What requests took from a key that never expires and no request gave back: a token of a list, a count of a semaphore.
 
 What granted acquires do to such a key, and what releases do, are opposites: a pop and a push, INCR and DECR. A client
-gives back what it took last, or deletes the key. A SET begins anew: what was taken before may be back. Where a key has
+gives back what it took last, or deletes the key; one that purges what several left gives back several at once. A SET
+begins anew: what was taken before may be back. Where a key has
 a time to live, or anything else changes it, as what purges the members of clients that are gone does, nothing is
 known, unless it holds tokens: members that clients put back by the name by which they took them. A token is lost when
 no key of the lock holds it any more. Nothing is lost where no client was refused a lease later, or still waited: a lock
@@ -31,6 +32,7 @@ _TAKES: Final = (
 )
 """What these leave adds up. What another command has set, a later client may replace."""
 _FILLS: Final = "SET"
+_BY_NUMBER: Final = ("INCRBY", "DECRBY")
 _TAKEN_TIMES: Final = 2
 """How often clients take each token, at the least, on average."""
 NEARLY_ALL: Final = 0.9
@@ -73,7 +75,7 @@ def _taken(run: Recorded, ledger: Ledger, own: pd.DataFrame) -> list[int]:
         return []
     if str(own["key"].iloc[0]) not in run.ops["key"].unique() and not _counts_grants(ledger, in_calls, take, give):
         return []
-    return [row for _, of_node in own.groupby("node", observed=True) for row in _left(of_node, take, give)]
+    return [row for _, of_node in own.groupby("node", observed=True) for row in _left(ledger, of_node, take, give)]
 
 
 def opposites(rows: pd.DataFrame) -> tuple[str, str] | None:
@@ -133,17 +135,27 @@ def _counts_grants(ledger: Ledger, in_calls: pd.DataFrame, take: str, give: str)
     return bool(share.get("ok", 0) >= NEARLY_ALL and 1 - share.get("fail", 0) >= NEARLY_ALL)
 
 
-def _left(rows: pd.DataFrame, take: str, give: str) -> list[int]:
+def _left(ledger: Ledger, rows: pd.DataFrame, take: str, give: str) -> list[int]:
     """The changes of one key that took something which no later change gave back."""
     of_request = (rows["request"].to_numpy() >= 0) & (rows["request"] == rows["request"].shift()).to_numpy()
     once, taken = rows[~of_request], list[tuple[int, str | None]]()
-    for row, (what, did, client) in zip(once.index.tolist(), rows_of(once, "what", "did", "client"), strict=True):
+    changes = zip(rows_of(once, "what", "did", "client"), ledger.arguments(once), strict=True)
+    for row, ((what, did, client), words) in zip(once.index.tolist(), changes, strict=True):
         if what in _GONE or did == _FILLS or (what == "deleted" and did == give):
             taken.clear()
         elif did == take:
             taken.append((row, client))
         elif did == give and taken:
             # Another client may give back for one that is gone.
-            own = [place for place, (_, who) in enumerate(taken) if who == client]
-            taken.pop(own[-1] if own else -1)
+            for _ in range(_number(did, words, len(taken))):
+                own = [place for place, (_, who) in enumerate(taken) if who == client]
+                taken.pop(own[-1] if own else -1)
     return [row for row, _ in taken]
+
+
+def _number(did: str, words: list[str] | None, most: int) -> int:
+    """How many a request gave back, of `most`; all of them if it does not tell."""
+    if did not in _BY_NUMBER:
+        return 1
+    told = words[1].lstrip("-") if words and len(words) > 1 else ""
+    return min(int(told), most) if told.isdecimal() else most

@@ -150,6 +150,12 @@ def test_another_client_may_give_it_back() -> None:
     assert lost(change(refused(used(history())), "c1", "DECR k1", 900)) == 0
 
 
+@pytest.mark.parametrize(("back", "number"), [("DECRBY k1 2", 0), ("DECRBY k1 1", 1), ("INCRBY k1 -2", 0)])
+def test_a_request_may_give_back_what_several_had_taken(back: str, number: int) -> None:
+    made = counted_by("INCRBY k1 1", "DECRBY k1 1").op("c2", "acquire", "fail", 2, 295, 305)
+    assert lost(change(change(made, "c2", "INCRBY k1 1", 300), "c1", back, 900)) == number
+
+
 @pytest.mark.parametrize(("how", "number"), [("killed", 1), ("finished", 0)])
 def test_what_a_client_that_was_killed_inside_had_taken(how: str, number: int) -> None:
     """One that is inside until the end of the run may still give it back."""
