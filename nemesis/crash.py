@@ -58,7 +58,7 @@ class Crash(NodeDown, frozen=True):
 
     def describe(self) -> str:
         if self.caught:
-            return self.caught.describe().replace("pause", self.how)
+            return self.caught.describe_as(self.how)
         return f"{self.how} {','.join(self.nodes + self.clients)}"
 
     def inject(self, world: World, owner: str) -> Impact:

@@ -106,20 +106,21 @@ class Pause(TargetFields, frozen=True):
 
     def describe(self) -> str:
         lost = "" if self.connection is msgspec.UNSET else " and close its connections"
-        return self._describe_stop() + lost
+        return self.describe_as("pause") + lost
 
-    def _describe_stop(self) -> str:
+    def describe_as(self, what: str) -> str:
+        """Which clients or nodes it hits; `what`: the verb."""
         match self.aimed_at:
             case None:
-                return f"pause {','.join(self.clients + self.nodes)}"
+                return f"{what} {','.join(self.clients + self.nodes)}"
             case "inside":
-                return "pause a client inside a section"
+                return f"{what} a client inside a section"
             case _ if self.at == "held-by-majority":
-                return "pause a client before it learns that a majority holds its value"
+                return f"{what} a client before it learns that a majority holds its value"
             case step if self.most is not msgspec.UNSET and self.most > 1:
-                return f"pause up to {self.most} clients that are {step}"
+                return f"{what} up to {self.most} clients that are {step}"
             case step:
-                return f"pause a client that is {step}"
+                return f"{what} a client that is {step}"
 
     def inject(self, world: World, owner: str) -> Impact:
         impact = self._stop(world, owner)
