@@ -16,6 +16,7 @@ section had set the key, the lock renews at the wrong nodes, and the faults do n
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fencepost.history import process_of
@@ -50,12 +51,15 @@ def misdirected_renewals(
 ) -> Misdirected | None:
     """None if it was not so, or that is not known. `asked`: by node, what may have renewed the lease by then."""
     found = _elsewhere(run, ledger, section, asked, by_ns)
-    is_sure = found is not None and (not _may_be_cut_off(run, section, found, by_ns) or run.renews_elsewhere)
+    is_sure = found is not None and (not _may_be_cut_off(run, section, found, by_ns) or _renews_elsewhere(run))
     return found if is_sure else None
 
 
-def renews_elsewhere(run: Recorded, ledger: Ledger) -> bool:
+@lru_cache(maxsize=1)
+def _renews_elsewhere(run: Recorded) -> bool:
     """Whether the lock sends its renewals only to nodes that do not hold the key, as far as the record shows."""
+    if (ledger := run.whole_ledger) is None:
+        return False
     names, number, alike = lock_keys(run, ledger), 0, set[tuple[str, ...]]()
     right = set[tuple[str, ...]]()
     sections: Iterator[Any] = run.sections.itertuples()

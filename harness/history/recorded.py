@@ -10,14 +10,13 @@ from harness.history.cancelled_calls import CancelledCall, cancelled_calls
 from harness.history.groups import Groups, codes_of
 from harness.history.key_owners import Owners, find_owners
 from harness.history.ledger import Ledger
-from harness.history.misdirected_renewals import renews_elsewhere
 from harness.history.overlaps import sections_by_key
 from harness.history.quorum_support import Backing
 from harness.history.run_tables import RunTables
 from harness.history.unowned import Unowned
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Recorded(RunTables):
     """A recorded run as tables, and what they say together: the changes of keys, their owners, what backed sections."""
 
@@ -59,11 +58,6 @@ class Recorded(RunTables):
     def cancelled(self) -> tuple[CancelledCall, ...]:
         """The calls that users cancelled, and that may have left something on the nodes."""
         return cancelled_calls(self, self.whole_ledger)
-
-    @cached_property
-    def renews_elsewhere(self) -> bool:
-        """Whether the lock sends its renewals to nodes that do not hold the key, and to no other."""
-        return self.whole_ledger is not None and renews_elsewhere(self, self.whole_ledger)
 
     @cached_property
     def backing(self) -> Backing | None:

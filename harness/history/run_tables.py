@@ -57,7 +57,7 @@ class WireGaps(NamedTuple):
 _ALL_RECORDED: Final = WireGaps()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunTables:
     """What a run recorded, as tables (see `harness/store/columns.py` for the columns)."""
 
