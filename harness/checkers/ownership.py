@@ -315,9 +315,7 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
         cause, why = "another key", f"It was the release of {printable(meant)}, and named another key."
     elif ledger is not None and change is not None and (read_ns := _read_ns(ledger, change)):
         since = lasting(int(change["from_client_ns"]) - read_ns)
-        why = (
-            f"It had read the key {since} before, with another request: to compare then is not to compare in one step."
-        )
+        why = f"It had read the key {since} before, with another request; since then the key had changed hands."
     return Told(f"{by} {did} {of} on {node}, by {case.at()}{how}. {why}", cause=cause)
 
 

@@ -145,10 +145,11 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
     told_lost = set(rows_of(run.ops[is_lost.to_numpy(bool)], "client", "life", "section"))
     f = run.ledger.calls.f if run.ledger is not None else ()
     found: dict[After, list[_Key]] = {"release": [], "release unsent": [], "release denied": []}
-    replaced: defaultdict[tuple[str, int], tuple[str, ...]] = defaultdict(tuple)
+    replaced = dict[tuple[str, int], tuple[str, ...]]()
     for row in _holdings(owners):
-        before = replaced[row.node, row.section]
-        replaced[row.node, row.section] += (str(row.value),)
+        before = replaced.get((row.node, row.section), ())
+        if row.section >= 0:
+            replaced[row.node, row.section] = (*before, str(row.value))
         for section, taken_ns in handed_on.uses(row):
             if section < 0:
                 continue
@@ -177,10 +178,10 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
 
 
 def _asked_nothing(run: Recorded, key: _Key) -> bool:
-    """Whether the release sent no request to any node."""
-    assert run.ledger is not None, "else there would be no owners"
-    sent = run.ledger.sent
-    return not any(sent.between(str(key.client), node, key.asked_ns, key.done_ns) for node in run.nodes)
+    """Whether the release certainly sent no request to any node."""
+    if (ledger := run.whole_ledger) is None:
+        return False
+    return not any(ledger.sent.between(str(key.client), node, key.asked_ns, key.done_ns) for node in run.nodes)
 
 
 def _denied(run: Recorded, left: list[_Key]) -> Iterator[_Key]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow.compute as pc
 
 from fencepost.history import FIELDS_APART
 from harness.history.entries import ADD_FIELDS
@@ -42,7 +41,8 @@ def left_field(run: Recorded, by_ns: int) -> LeftField | None:
             section = places.get((change["task"], change["life"], change["section"]))
             if name not in fields or section is None or end_ns[section] > by_ns:
                 continue
-            found.append(LeftField(name, change, _asked(ledger, change, name)))
+            asked = ledger.sent.of_others(str(change["client"]), str(node), str(key), int(change["at_ns"]))
+            found.append(LeftField(name, change, sum(name in words for words in asked)))
     return max((one for one in found if one.asked), key=lambda one: one.asked, default=None)
 
 
@@ -60,12 +60,3 @@ def _last_set(ledger: Ledger, node: str, key: str) -> dict[str, int]:
     own = rows[is_its.to_numpy(bool)]
     said = zip(own.index.tolist(), ledger.arguments(own), strict=True)
     return {name: row for row, words in said for name in (words or ())[1::2]}
-
-
-def _asked(ledger: Ledger, change: Change, name: str) -> int:
-    rows = ledger.wire.requests
-    is_one = pc.and_(pc.equal(rows["by"], "client"), pc.greater(rows["from_client_ns"], int(change["at_ns"])))
-    is_one = pc.and_(is_one, pc.not_equal(rows["client"], str(change["client"])))
-    asked = rows.filter(pc.and_(is_one, pc.equal(rows["node"], str(change["node"]))))
-    words = zip(asked["keys"].to_pylist(), asked["arguments"].to_pylist(), strict=True)
-    return sum(change["key"] in keys and name in said for keys, said in words)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import pyarrow.compute as pc
-
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
 from harness.history.lock_keys import lock_keys
@@ -17,7 +15,7 @@ from harness.history.lock_keys import lock_keys
 if TYPE_CHECKING:
     import pandas as pd
 
-    from harness.history.ledger import Change, Ledger
+    from harness.history.ledger import Change
     from harness.history.recorded import Recorded
 
 LEAST_TIMES: Final = 3
@@ -43,7 +41,7 @@ def left_mutex(run: Recorded, by_ns: int) -> LeftMutex | None:
         if row is None or times < LEAST_TIMES or not _has_no_expiry(run, str(node), str(key)):
             continue
         taken = ledger.change(row)
-        asked = _asked(ledger, str(taken["client"]), str(node), str(key), int(taken["at_ns"]))
+        asked = len(ledger.sent.of_others(str(taken["client"]), str(node), str(key), int(taken["at_ns"])))
         if taken["complete_ns"] <= by_ns and asked:
             found.append(LeftMutex(taken, times, asked))
     return max(found, key=lambda one: one.asked, default=None)
@@ -69,11 +67,3 @@ def _has_no_expiry(run: Recorded, node: str, key: str) -> bool:
     holdings = run.watched.holdings
     own = holdings[((holdings["node"] == node) & (holdings["key"] == key)).to_numpy(bool)]
     return len(own) > 0 and bool(own["expires_ns"].iloc[-1] >= FOREVER_NS)
-
-
-def _asked(ledger: Ledger, client: str, node: str, key: str, since_ns: int) -> int:
-    """How many requests of other clients named the key since."""
-    rows = ledger.wire.requests
-    is_one = pc.and_(pc.equal(rows["by"], "client"), pc.greater(rows["from_client_ns"], since_ns))
-    is_one = pc.and_(is_one, pc.and_(pc.equal(rows["node"], node), pc.not_equal(rows["client"], client)))
-    return sum(key in keys for keys in rows["keys"].filter(is_one).to_pylist())

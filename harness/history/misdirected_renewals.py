@@ -1,4 +1,4 @@
-"""Renewals that a lock sent to nodes that did not hold its key, and none to those that did.
+"""Renewals that a lock sent to nodes that did not hold its key, and none to the nodes that held it.
 
 A section counts if all of this is so, up to the time at which its lease ended:
 

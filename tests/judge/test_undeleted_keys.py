@@ -117,6 +117,12 @@ def test_a_release_that_asks_no_node_for_anything_need_not_be_one_of_ten() -> No
     assert not check(released(*stay[1:], asked="").recorded()).findings
 
 
+def test_that_nothing_was_asked_is_not_known_where_the_record_is_not_whole() -> None:
+    history = released(800, 800, 800, *[55] * 28, asked="")
+    history.not_recorded = {"n2"}
+    assert not check(history.recorded()).findings
+
+
 def test_a_release_that_names_what_a_renewal_replaced() -> None:
     history = released(800, 800, 800)
     for number, at in enumerate((10, 1_010, 2_010), 1):
