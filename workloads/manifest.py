@@ -125,21 +125,22 @@ def name_of(folder: Path) -> str:
     return folder.name.replace("_", "-")
 
 
-def read_manifests(folders: Mapping[str, Path], languages: tuple[str, ...]) -> dict[str, Manifest]:
-    """The manifests in these folders, by name. `languages`: the known ones.
+def read_manifest(name: str, folders: Mapping[str, Path], languages: tuple[str, ...]) -> Manifest:
+    """The manifest in the folder of this name; of the others, only that of the lock that it is a variant of is read.
+    `languages`: the known ones.
 
-    Raises UsageError, in one line that names the file, for the first one that cannot be used.
+    Raises UsageError, in one line that names the file, if it cannot be used.
     """
-    tables = {name: _read(folder / FILE) for name, folder in folders.items()}
-    found: dict[str, Manifest] = {}
-    for name, table in tables.items():
-        if "variant_of" not in table:
-            found[name] = _whole(name, folders[name], _converted(folders[name] / FILE, table, _Whole), languages)
-    for name, table in tables.items():
-        if "variant_of" in table:
-            variant = _converted(folders[name] / FILE, table, _Variant)
-            found[name] = _variant(name, folders[name], variant, found.get(variant.variant_of))
-    return found
+    path = folders[name] / FILE
+    table = _read(path)
+    if "variant_of" not in table:
+        return _whole(name, folders[name], _converted(path, table, _Whole), languages)
+    variant = _converted(path, table, _Variant)
+    base = folders.get(variant.variant_of)
+    is_whole = base is not None and "variant_of" not in _read(base / FILE)
+    return _variant(
+        name, folders[name], variant, read_manifest(variant.variant_of, folders, languages) if is_whole else None
+    )
 
 
 def _whole(name: str, folder: Path, raw: _Whole, languages: tuple[str, ...]) -> Manifest:

@@ -53,18 +53,20 @@ class LockInfo:
 def lock_names() -> tuple[LockInfo, ...]:
     """All locks that ship with fencepost or are on FENCEPOST_PATH, by kind and name, whether or not this machine can
     run them. Raises UsageError for a manifest that cannot be used."""
-    from workloads.manifest import FILE
-
     recipes = [_info(path) for folder in locks.__path__ for path in Path(folder).glob("[!_]*.py")]
-    foreign = [LockInfo(lock.name, "foreign", lock.folder / FILE, lock.summary, lock) for lock in foreign_locks()]
-    infos = recipes + foreign
+    infos = recipes + [_foreign(lock) for lock in foreign_locks()]
     return tuple(sorted(infos, key=lambda info: (("recipe", "foreign", "control").index(info.kind), info.name)))
 
 
 def foreign_locks() -> tuple[Manifest, ...]:
     """The manifests of all foreign locks, by name. Raises UsageError for one that cannot be used."""
-    from workloads.languages.base import language_names
-    from workloads.manifest import FILE, name_of, read_manifests
+    folders = _foreign_folders()
+    return tuple(_manifest(name, folders) for name in sorted(folders))
+
+
+def _foreign_folders() -> dict[str, Path]:
+    """By the name of the lock. Raises UsageError for a name that is taken."""
+    from workloads.manifest import FILE, name_of
 
     folders: dict[str, Path] = {}
     for place in locks.__path__:
@@ -73,21 +75,27 @@ def foreign_locks() -> tuple[Manifest, ...]:
             if name in folders:
                 raise UsageError(f"{path}: there is a lock {name} already, in {folders[name]}; rename the folder")
             folders[name] = path.parent
-    manifests = read_manifests(folders, language_names())
-    return tuple(manifests[name] for name in sorted(manifests))
+    return folders
+
+
+def _manifest(name: str, folders: dict[str, Path]) -> Manifest:
+    from workloads.languages.base import language_names
+    from workloads.manifest import read_manifest
+
+    return read_manifest(name, folders, language_names())
 
 
 def find_lock(name: str) -> LockInfo:
     """The lock of this name. Raises UsageError, with what was perhaps meant, if there is none."""
-    if (path := _recipe_file(name)) is not None:  # the other files need not be read
+    # The other files need not be read, nor be in order.
+    if (path := _recipe_file(name)) is not None:
         return _info(path)
-    infos = {info.name: info for info in lock_names()}
-    if name in infos:
-        return infos[name]
+    if name in (folders := _foreign_folders()):
+        return _foreign(_manifest(name, folders))
     if (own := _own_class(name)) is not None:
         raise UsageError(f"no lock is named {name!r}; a class of your own is --lock {own}")
     listed = "`fencepost test --help` lists them; your own is --lock package.module:Class or --lock-command"
-    raise UsageError(f"no lock is named {name!r}{question(name, infos, listed)}")
+    raise UsageError(f"no lock is named {name!r}{question(name, [info.name for info in lock_names()], listed)}")
 
 
 def _own_class(name: str) -> str | None:
@@ -259,6 +267,12 @@ def _recipe_file(name: str) -> Path | None:
         return None
     file = f"{name.replace('-', '_')}.py"
     return next((path for folder in locks.__path__ if (path := Path(folder, file)).is_file()), None)
+
+
+def _foreign(lock: Manifest) -> LockInfo:
+    from workloads.manifest import FILE
+
+    return LockInfo(lock.name, "foreign", lock.folder / FILE, lock.summary, lock)
 
 
 def _info(path: Path) -> LockInfo:

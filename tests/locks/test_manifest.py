@@ -9,7 +9,9 @@ import pytest
 from fencepost.errors import UsageError
 from fencepost.extensions import VARIABLE
 from tests.harness import runs
-from workloads.manifest import Manifest, read_manifests
+from workloads import locks
+from workloads.manifest import Manifest, read_manifest
+from workloads.registry import find_lock
 
 WHOLE = """
 language = "python"
@@ -25,7 +27,8 @@ def read(folder: Path, **texts: str) -> dict[str, Manifest]:
         (folder / name).mkdir()
         (folder / name / "lock.toml").write_text(text)
         (folder / name / "adapter.py").touch()
-    return read_manifests({name: folder / name for name in texts}, ("node", "python"))
+    folders = {name: folder / name for name in texts}
+    return {name: read_manifest(name, folders, ("node", "python")) for name in texts}
 
 
 def refused(folder: Path, text: str) -> str:
@@ -115,6 +118,18 @@ def test_a_broken_manifest_ends_the_command_before_anything_starts(
     code, out, err = runs.fencepost(tmp_path, *runs.short_run("--lock", "toy"))
     assert (code, out, err.count("\n")) == (254, "", 1)
     assert f"{folder / 'lock.toml'}: the key 'speed' is not known" in err
+
+
+def test_an_unfinished_lock_is_in_the_way_of_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "extension" / "workloads" / "locks" / "foreign"
+    for name, text in (("unfinished", "speed = 3"), ("whole", WHOLE)):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "lock.toml").write_text(text)
+        (folder / name / "adapter.py").touch()
+    monkeypatch.setattr(locks, "__path__", [*locks.__path__, str(folder.parent)])
+    assert find_lock("whole").summary == "a toy"
+    with pytest.raises(UsageError, match="the key 'speed' is not known"):
+        find_lock("unfinished")
 
 
 def test_two_locks_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
