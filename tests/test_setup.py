@@ -227,6 +227,14 @@ def test_a_failed_command_leaves_no_stamp_and_names_its_last_error_and_its_log(s
     assert list((tmp_path / ".tools/tmp").iterdir()) == []
 
 
+@pytest.mark.parametrize("mark", ["npm error", "npm ERR!"])
+def test_of_npm_s_many_marked_lines_the_reason_is_told(shop: Workshop, mark: str) -> None:
+    said = ("code EUSAGE", "", "The lock file lacks ioredis@3.0.0", "", "Usage:", "npm ci")
+    script = "; ".join(f"echo '{mark} {line}'" for line in said) + "; exit 1"
+    with pytest.raises(SetupError, match=r"^thing: The lock file lacks ioredis@3\.0\.0; the log is "):
+        shop.run("thing", "sh", "-c", script)
+
+
 def test_a_step_without_its_product_is_a_failure(shop: Workshop, tmp_path: Path) -> None:
     step = step_that(lambda _: "nothing", tmp_path / "never-made")
     with pytest.raises(SetupError, match="never-made is missing"):

@@ -241,10 +241,16 @@ def remove(place: Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
 
 
+_OF_NPM: Final = re.compile(r"npm (?:error|ERR!) (?!code|errno|syscall)(.+)")
+
+
 def _complaint(lines: list[str]) -> str:
     """The line of a failed command's output that gives the reason: the last one marked as an error, with the innermost
-    cause that follows it, else the last."""
+    cause that follows it, else the last. npm marks every line, says the reason first, and its own usage after it."""
     spoken = [line.strip() for line in lines if line.strip()]
+    of_npm = (_OF_NPM.match(line) for line in spoken)
+    if (reason := next(filter(None, of_npm), None)) is not None:
+        return reason[1]
     errors = [at for at, line in enumerate(spoken) if line.lower().startswith(("error", "e:", "fatal"))]
     if not errors:
         return (spoken or [""])[-1]
