@@ -27,7 +27,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
-import pandas as pd
 
 from fencepost.history import process_of
 from fencepost.text import listed, plural, printable
@@ -39,9 +38,9 @@ from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.calls import NO_CALL
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import known, places_of, rows_of
+from harness.history.groups import grouped, known, places_of, rows_of
 from harness.history.ledger import Change, Ledger
-from harness.history.lock_keys import keys_of_single_sections, lock_keys
+from harness.history.lock_keys import by_its_setter, keys_of_single_sections, lock_keys
 from harness.history.members import Member, taken_members, takes_the_key
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
@@ -171,7 +170,10 @@ class _KeyOwners:
         self._requested = known(run.sections["requested_ns"])[1].tolist()
         self._values = run.owners.values if not run.is_exclusive and run.owners is not None else None
         what, of = rows["what"].astype(str), rows["of"].to_numpy(np.int64)
-        self._shared = set(of[(what == "changed").to_numpy(bool) & ~_same_client(rows, of)].tolist())
+        is_extended = (what == "changed") & (rows["f"] == "extend") & (rows["outcome"] == "ok") & by_its_setter(rows)
+        extended = rows_of(rows[is_extended.to_numpy(bool)], "of", "from_client_ns")
+        self._extended: dict[int, list[int]] = grouped(extended)
+        self._shared = set(of[(what == "changed").to_numpy(bool) & ~by_its_setter(rows)].tolist())
 
     def of(self, row: Any) -> _Holder | None:
         """Which client owned the key when this happened to it; None if none did, or that is not known."""
@@ -194,7 +196,7 @@ class _KeyOwners:
         had_time = row["had_until_ns"] < FOREVER_NS and setter["event"] not in self._overlong
         is_single = self._values is None or row["key"] in self._single
         if section is not None and is_granted:
-            is_kept = had_time or row["at_ns"] <= self._kept_until_ns(section, setter)
+            is_kept = had_time or row["at_ns"] <= self._kept_until_ns(section, setter, row)
             is_own = is_single or row["was"] in (self._values or {}).get(section, ())
             if row["at_ns"] < self._end[section]:
                 return _Holder(setter["client"], setter["task"], True) if is_kept and is_own else None
@@ -204,11 +206,16 @@ class _KeyOwners:
             is_left &= section is not None and row["since_ns"] > self._left.get(self._of(setter), 0)
         return _Holder(setter["client"], setter["task"], False) if is_left else None
 
-    def _kept_until_ns(self, section: int, setter: dict[str, Any]) -> int:
+    def _kept_until_ns(self, section: int, setter: dict[str, Any], row: Any) -> int:
         """Until when a key is surely kept that has no expiry, or one that does not tell when the lease is over. Its
-        value may tell the time, and a node that missed the later extensions goes by the last one that it got."""
-        deadline: int = self._deadline[section]
-        return deadline if self._is_one_node else min(deadline, int(setter["from_client_ns"]) + self._ttl_ns)
+        value may tell the time, and a node that missed the later extensions goes by the last one that it got. An
+        extension that wrote the key anew found it there, also if the lease was over by then."""
+        deadline, set_ns = int(self._deadline[section]), int(setter["from_client_ns"])
+        if not self._is_one_node:
+            return min(deadline, set_ns + self._ttl_ns)
+        extended = [at for at in self._extended[row["of"]] if at < row["at_ns"]]
+        extended += [set_ns] if setter["f"] == "extend" and setter["outcome"] == "ok" else []
+        return max([deadline, *(at + self._ttl_ns for at in extended)])
 
     @staticmethod
     def _of(setter: dict[str, Any]) -> tuple[Any, ...]:
@@ -219,12 +226,6 @@ class _KeyOwners:
         task, life, section = self._calls.client[call], int(self._calls.life[call]), int(self._calls.section[call])
         names = {"client": process_of(task), "by": "client", "task": task, "life": life, "section": section}
         return names | {"f": self._calls.f[call], "outcome": self._calls.outcome[call]}
-
-
-def _same_client(rows: pd.DataFrame, of: Any) -> Any:
-    """Whether the request came from the client that had set the key."""
-    client = rows["client"].to_numpy(object)
-    return (client == client[np.maximum(of, 0)]) & (of >= 0)
 
 
 def _is_of(request: Any, holder: _Holder) -> bool:

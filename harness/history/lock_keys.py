@@ -3,7 +3,10 @@ last."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
 
 from harness.history.ledger import Ledger
 
@@ -35,14 +38,18 @@ def lock_keys(run: Recorded, ledger: Ledger) -> set[str]:
 def keys_of_single_sections(run: Recorded, ledger: Ledger) -> set[str]:
     """Of a lock that lets several clients in, the names on the nodes of the keys that are each one section's alone: a
     slot, or what a reader sets for itself. A granted acquire sets one of them where it was free, as nearly all do that
-    may share, none changes one or sets it over another, and it is mostly releases that delete them."""
+    may share, no acquire and no other client changes one or sets it anew, and it is mostly releases that delete
+    them."""
     if run.is_exclusive:
         return set()
     rows, asked = ledger.rows, [str(key) for key in run.ops["key"].unique()]
     granted = rows["f"].isin(_GRANTS) & (rows["outcome"] == "ok") & rows["is_in_call"] & (rows["section"] >= 0)
     is_set = granted & (rows["what"] == "set")
     names = {str(key) for key in rows["key"][is_set].unique() if any(name in str(key) for name in asked)}
-    names -= set(rows["key"][rows["what"].isin(["changed", "overwritten"]) & rows["is_seen"]].astype(str).unique())
+    # A client that extends its lease may write its key anew.
+    is_extension = by_its_setter(rows) & ~(rows["f"].isin(_GRANTS) & rows["is_in_call"]).to_numpy(bool)
+    is_change = (rows["what"].isin(["changed", "overwritten"]) & rows["is_seen"]).to_numpy(bool)
+    names -= set(rows["key"][is_change & ~is_extension].astype(str).unique())
     own = rows["key"].isin(list(names))
     each = rows[is_set & own].groupby(["task", "life", "section"], observed=True)["key"].nunique()
     deleted = rows["f"][own & (rows["what"] == "deleted")]
@@ -50,3 +57,9 @@ def keys_of_single_sections(run: Recorded, ledger: Ledger) -> set[str]:
     may_share = int((sections["shared"] == 1).sum()) if "shared" in sections else len(sections)
     is_one_each = len(each) >= _NEARLY_ALL * may_share and not (each > 1).any()
     return names if is_one_each and 2 * int((deleted == "release").sum()) > len(deleted) else set()
+
+
+def by_its_setter(rows: pd.DataFrame) -> Any:
+    """Whether the request of each change came from the client that had set the key."""
+    client, of = rows["client"].to_numpy(object), rows["of"].to_numpy(np.int64)
+    return (of >= 0) & (client == client[np.maximum(of, 0)])

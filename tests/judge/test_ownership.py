@@ -145,6 +145,15 @@ def test_a_lock_without_times_to_live_takes_over_what_is_over() -> None:
     assert found(deletes(during("acquire", inside(ttl=None), at=545), 550)) == (0, 0, 1)
 
 
+@pytest.mark.parametrize(("outcome", "number"), [("ok", 1), ("info", 0)])
+def test_an_extension_that_was_granted_late_keeps_the_key_that_it_found(outcome: str, number: int) -> None:
+    """c2's lease ended at 600; nothing had taken the key when it was extended."""
+    history = inside(ttl=None, nodes=1).op("c2", "extend", outcome, 1, 645, 655)
+    history.request("c2", "n1", "EVAL extend 1 k1 b2", 650, 651).seen("n1", "set", 651, "b2", since=650)
+    history.by(history.key_events[-1], len(history.requests) - 1)
+    assert found(deletes(during("acquire", history, at=695), 700)) == (0, 0, number)
+
+
 @pytest.mark.parametrize(("f", "broken"), [("extend", "lease"), ("acquire", "liveness"), ("release", "liveness")])
 def test_a_key_that_another_client_prolongs(f: str, broken: tuple[str, ...]) -> None:
     history = prolongs(during(f, inside(), number=1 if f == "extend" else 2))
@@ -561,6 +570,18 @@ def test_the_slot_of_another_client_was_deleted() -> None:
 
     assert deleted(300) == ["lease"]
     assert deleted(300, by="c2") == deleted(700) == []
+
+
+@pytest.mark.parametrize(("by", "broken"), [("c2", ["lease"]), ("c3", [])])
+def test_a_slot_that_its_client_writes_anew_to_extend_it_is_still_its_own(by: str, broken: list[str]) -> None:
+    """If another client writes it, the slots may change hands."""
+    history = readers(died=None, key="k1:slot", workload="semaphore", permits=9)
+    history.op(by, "extend", "ok", 1, 219, 222)
+    history.request(by, "n1", "SET k1:slot:2 2 PX 400", 220, 221)
+    history.seen("n1", "set", 221, "2", key="k1:slot:2", since=220, ttl=400)
+    history.request("c1", "n1", "DEL k1:slot:2", 300, 301, reply="1")
+    history.seen("n1", "deleted", 301, key="k1:slot:2", since=299)
+    assert [word for word in breaks(ended(history)) if word == "lease"] == broken
 
 
 def shared_by_tasks(*, by: str = "c2@2", what: str = "deleted", sent: float = 590.2) -> History:
