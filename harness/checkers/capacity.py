@@ -167,7 +167,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
             if taken := entry_taken(run, evidence.wire, others, entered):
                 return Told(f"{head} {taken.text}", cause=taken.cause)
             if looked := looked_first(run, evidence.wire, others, entered):
-                return Told(f"{head} {looked}", cause="looked first")
+                return Told(f"{head} {looked.text}", cause=looked.cause)
             if nothing := took_nothing(run, evidence.wire, [entered, *reversed(others)]):
                 return Told(f"{head} {nothing}", cause="took nothing")
             votes = _votes(evidence, [*others, entered], run)

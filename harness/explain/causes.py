@@ -13,6 +13,8 @@ Cause = Literal[
     "shared value",
     "overwritten",
     "looked first",
+    "watch ended",
+    "read as own",
     "took nothing",
     "count alone",
     "different keys",
@@ -81,6 +83,8 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "shared value": "several owners used the same value",
     "overwritten": "the key was overwritten",
     "looked first": "the lock looked whether it was free, and took it with a later request",
+    "watch ended": "another request on the same connection had ended the WATCH under which an acquire took the key",
+    "read as own": "the lock took the key of another holder for its own",
     "took nothing": "an acquire was granted by a request that took nothing on the nodes",
     "count alone": "a client was let in by a count alone, without the lock's key",
     "different keys": "both clients were let in, by different keys of the lock",
@@ -161,9 +165,10 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
+    "too few nodes": ("read as own",),
     "deleted": ("set again", "another key"),
     "deleted by itself": ("shared value", "set again"),
-    "overwritten": ("shared value", "set again", "looked first"),
+    "overwritten": ("shared value", "set again", "looked first", "watch ended"),
     "prolonged": ("shared value",),
     "short TTL": ("expired",),
     "expired": ("not renewed", "refused renewal", "renewed elsewhere", "short TTL"),

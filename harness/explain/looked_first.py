@@ -3,18 +3,23 @@
 A client may have asked whether the lock was free, and taken it with a later request: another client came in between. So
 the node's own order says if the look was answered before the other client's request came to the node, and that one was
 carried out before the request that took the lock whatever was there by then. Or it took nothing: the node said yes, and
-nothing that it holds had changed.
+nothing that it holds had changed. Or it only read, and what it read was the value that another holder had set.
+
+A transaction looks and takes in one step, in effect, as long as the connection watches the key (WATCH). Every EXEC,
+DISCARD and UNWATCH on the connection ends that, also another task's.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
 from fencepost.history import process_of
 from fencepost.text import printable
+from harness.explain.causes import Cause
 from harness.explain.examples import Side
 from harness.explain.requests import changes_where, client_of, how_sent
 from harness.explain.wire_requests import WireRequest, WireRequests
@@ -32,10 +37,16 @@ _LOOKS: Final = frozenset(
 _TAKES: Final = ("set", "overwritten", "changed")
 _WRITES_FIELDS: Final = ("HSET", "HMSET", "HINCRBY", "HINCRBYFLOAT")
 """What a field holds is not on record, so these may seem to change nothing."""
+_ENDS_WATCH: Final = ("EXEC", "DISCARD", "UNWATCH", "RESET")
 _IF_FREE: Final = frozenset({"NX", "SETNX", "HSETNX", "MSETNX", "RENAMENX", "FNX"})
 
 
-def looked_first(run: Recorded, wire: WireRequests | None, inside: Sequence[Side], entered: Side) -> str | None:
+class Looked(NamedTuple):
+    text: str
+    cause: Cause
+
+
+def looked_first(run: Recorded, wire: WireRequests | None, inside: Sequence[Side], entered: Side) -> Looked | None:
     """`c10 asked n1 with ZCARD, which answered 2, and put in its own with ZADD at +57.5 ms; in between, at +57.3 ms, n1
     had carried out c8's ZADD. The lock looks and takes in two steps.` None if that is not on record."""
     ledger = run.ledger
@@ -54,11 +65,53 @@ def looked_first(run: Recorded, wire: WireRequests | None, inside: Sequence[Side
             ]
             if between:
                 node, came = printable(str(took["node"])), between[-1]
-                return (
+                text = (
                     f"{entered.client} asked {node} with {look.label}, which answered {look.reply_label}, and took the "
                     f"lock with {printable(str(took['did']))} at {at(run, took['at_ns'])}; in between, at "
                     f"{at(run, came['at_ns'])}, {node} had carried out {side.client}'s {printable(str(came['did']))}. "
-                    "The lock looks and takes in two steps."
+                )
+                if ended := _ended_watch(run, wire, took):
+                    return Looked(text + ended, "watch ended")
+                return Looked(f"{text}The lock looks and takes in two steps.", "looked first")
+    return None
+
+
+def _ended_watch(run: Recorded, wire: WireRequests, took: Change) -> str:
+    """`c2@1 had sent WATCH k1 at +7.1 ms, but c2@3's EXEC on the same connection ended that at +7.3 ms.` Empty if the
+    key was not watched, or until the transaction was carried out."""
+    request = wire.at(int(took["request"]))
+    if request is None or request.transaction is None:
+        return ""
+    before = wire.on_connection(request.connection, 0, request.sent_ns)
+    watches = [one for one in before if one.command == "WATCH" and took["key"] in one.keys]
+    watches = [one for one in watches if one.sender == request.sender][-1:]
+    for watch in watches:
+        ends = (one for one in before if one.sent_ns > watch.sent_ns and one.command in _ENDS_WATCH)
+        if (end := next(ends, None)) is not None:
+            return (
+                f"{watch.sender} had sent {watch.label} at {at(run, watch.sent_ns)}, but {end.sender}'s {end.command} "
+                f"on the same connection ended that at {at(run, end.sent_ns)}."
+            )
+    return ""
+
+
+def read_as_own(run: Recorded, wire: WireRequests | None, entered: Side, inside: Side) -> str | None:
+    """`c1@3 was let in by GET k1, to which n1 answered 21fc: c1@1 had set that value. The lock took the key of another
+    holder for its own.` None if it took anything itself, or that is not on record."""
+    ledger = run.whole_ledger
+    if ledger is None or wire is None or _took_any(ledger, entered):
+        return None
+    looks = [
+        one for one in wire.of_client(entered.client, entered.asked_from_ns, entered.start_ns) if one.command in _LOOKS
+    ]
+    rows = ledger.rows
+    is_its = inside.made(rows, "acquire") & rows["value"].notna() & _takes(rows)
+    for look in reversed(looks):
+        for change in reversed(changes_where(ledger, is_its & (rows["node"] == look.node))):
+            if change["key"] in look.keys and look.reply == json.dumps(change["value"]):
+                return (
+                    f"{entered.client} was let in by {look.label}, to which {look.node} answered {look.reply_label}: "
+                    f"{inside.client} had set that value. The lock took the key of another holder for its own."
                 )
     return None
 
@@ -69,14 +122,10 @@ def took_nothing(run: Recorded, wire: WireRequests | None, sides: Sequence[Side]
     ledger, watched = run.whole_ledger, run.watched
     if ledger is None or wire is None or watched is None:
         return None
-    rows = ledger.rows
     for side in sides:
         span = side.asked_from_ns, side.start_ns
         asked = wire.of_client(side.client, *span)
-        sent_ns = rows["from_client_ns"]
-        is_its = (rows["client"] == process_of(side.client)) & (rows["sender"].isna() | (rows["sender"] == side.client))
-        is_its &= (sent_ns >= span[0]) & (sent_ns <= span[1])
-        if not asked or (is_its & _takes(rows)).any() or not all(watched.saw(n, *span) for n in run.nodes):
+        if not asked or _took_any(ledger, side) or not all(watched.saw(n, *span) for n in run.nodes):
             continue
         last = asked[-1]
         return (
@@ -105,6 +154,14 @@ def set_over(run: Recorded, earlier: Side, later: Side) -> str | None:
                 f"{at(run, before['at_ns'])}: {how_sent(run, change)}.{which}"
             )
     return None
+
+
+def _took_any(ledger: Ledger, side: Side) -> bool:
+    """Whether what it may have sent as it acquired took anything on the nodes."""
+    rows = ledger.rows
+    is_its = (rows["client"] == process_of(side.client)) & (rows["sender"].isna() | (rows["sender"] == side.client))
+    is_its &= rows["from_client_ns"].between(side.asked_from_ns, side.start_ns)
+    return bool((is_its & _takes(rows)).any())
 
 
 def _taken(ledger: Ledger, side: Side) -> list[Change]:

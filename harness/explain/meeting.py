@@ -14,7 +14,7 @@ from harness.explain.examples import Case, Side
 from harness.explain.expired_waiting import expired_waiting
 from harness.explain.kinds import Told
 from harness.explain.let_in import late_release, let_in, why_let_in
-from harness.explain.looked_first import looked_first, set_over, took_nothing
+from harness.explain.looked_first import looked_first, read_as_own, set_over, took_nothing
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, too_few, undecided, weak_sides
 from harness.explain.renewals import renewals_ended
@@ -44,11 +44,15 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
         return Told(f"{text} {' '.join(gone)}", parts=found, cause="expired waiting")
     if cause in ("too few nodes", "unknown") and (shared := same_value(run, earlier, later)):
         return Told(shared, parts=found, cause="shared value")
+    if cause in ("too few nodes", "unknown"):
+        for inside, entered in ((earlier, later), (later, earlier)):
+            if read := read_as_own(run, evidence.wire, entered, inside):
+                return Told(read, parts=found, cause="read as own")
     known = text.removesuffix(NOT_RECORDED).rstrip()
     if cause in ("overwritten", "unknown"):
         for inside, entered in ((earlier, later), (later, earlier)):
             if looked := looked_first(run, evidence.wire, [inside], entered):
-                return Told(f"{known} {looked}", parts=found, cause="looked first")
+                return Told(f"{known} {looked.text}", parts=found, cause=looked.cause)
     if cause == "unknown" and (over := set_over(run, earlier, later)):
         return Told(f"{known} {over}", parts=found, cause="overwritten")
     if cause == "unknown" and (nothing := took_nothing(run, evidence.wire, (later, earlier))):

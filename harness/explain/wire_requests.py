@@ -39,14 +39,15 @@ _LONGEST_REPLY: Final = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WireRequest:
-    """A request of a client to a node. `row`: its place in `requests.parquet`. `task`: of several in its process, if
-    that is known. `words`: the command and all its arguments. `reply`: JSON; None if there was none. A time is None if
-    that moment never came."""
+    """A request of a client to a node. `row`: its place in `requests.parquet`. `transaction`: its number on the
+    connection, if it was sent in one. `task`: of several in its process, if that is known. `words`: the command and all
+    its arguments. `reply`: JSON; None if there was none. A time is None if that moment never came."""
 
     row: int
     client: str
     node: str
     connection: int
+    transaction: int | None
     task: str | None
     command: str
     keys: tuple[str, ...]
@@ -166,6 +167,11 @@ class WireRequests:
         own = [one for one in self.in_rows(rows) if one.may_be_of(client)]
         return sorted(own, key=lambda one: one.sent_ns)
 
+    def on_connection(self, connection: int, from_ns: int, to_ns: int) -> list[WireRequest]:
+        """What was sent over it in this time, in this order, whichever task sent it."""
+        rows = np.flatnonzero((self._connection == connection) & (self._sent >= from_ns) & (self._sent <= to_ns))
+        return sorted(self.in_rows(rows), key=lambda one: one.sent_ns)
+
     def were_sent(self, client: str, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether the client sent the node any request in this time."""
         rows = np.flatnonzero(self._is_ours & (self._sent >= from_ns) & (self._sent <= to_ns))
@@ -208,6 +214,7 @@ class WireRequests:
             told["client"],
             told["node"],
             told["connection"],
+            told["transaction"],
             told["task"],
             told["command"],
             keys,

@@ -75,3 +75,64 @@ def test_what_another_task_of_its_process_saw_is_no_look_of_the_client(looks: st
         story.seen("n1", "set", at + 0.4, said.split()[2], since=at, ttl=400)
         story.by(story.key_events[-1], len(story.requests) - 1)
     assert story.told("overlap").cause == cause
+
+
+def watched(*, ends: str = "EXEC", on: int = 7, watches: str = "k1") -> Told:
+    """c2@1 watches the key and finds it free; then c1 sets it. Before c2@1's transaction does, too, another task of c2
+    ends something on a connection."""
+    story = Story(nodes=1, clients=2, tasks=2).watched("n1").section("c1@1", 12, 70, asked=8)
+    story.section("c2@1", 14, 60, asked=7).op("c2@2", "acquire", "fail", 1, 7, 20)
+    for at, task, words, link in (
+        (8, "c2@1", f"WATCH {watches}", 7),
+        (8.4, "c2@1", "GET k1", 7),
+        (9, "c2@2", ends, on),
+    ):
+        reply = "null" if words.startswith("GET") else '"OK"'
+        story.request(task, "n1", words, at, at + 0.2, told=at + 0.3, reply=reply, did=False, connection=link)
+    for at, task, words, block in ((10, "c1@1", "SET k1 first", None), (11, "c2@1", "SET k1 second", 2)):
+        story.request(
+            task, "n1", words, at, at + 0.5, told=at + 0.8, did=False, connection=7 if block else 8, transaction=block
+        )
+        story.seen("n1", "set", at + 0.4, words.split()[2], since=at, ttl=400)
+        story.by(story.key_events[-1], len(story.requests) - 1)
+    return story.told("overlap")
+
+
+def test_another_task_ended_the_watch_of_a_transaction(golden: Golden) -> None:
+    told = watched()
+    assert told.cause == "watch ended"
+    golden(told.sentence)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"ends": "PING"}, {"on": 9}, {"watches": "k2"}],
+    ids=["another request", "another connection", "another key"],
+)
+def test_no_other_task_ended_the_watch(how: dict[str, Any]) -> None:
+    assert watched(**how).cause == "looked first"
+
+
+def reads(*, reply: str = '"first"', own: str | None = None) -> Told:
+    """c1@1 sets the key and enters; then c1@2 reads it, and enters too."""
+    story = Story(nodes=1, clients=2, tasks=2).watched("n1")
+    story.section("c1@1", 12, 70, asked=8).section("c1@2", 24, 60, asked=20)
+    sets = ((9, "c1@1", "SET k1 first"), *([(21, "c1@2", f"SET k1 {own}")] if own else []))
+    for at, task, words in sets:
+        story.request(task, "n1", words, at, at + 0.5, told=at + 0.8, did=False)
+        story.seen("n1", "set", at + 0.4, words.split()[2], since=at, ttl=400)
+        story.by(story.key_events[-1], len(story.requests) - 1)
+    story.request("c1@2", "n1", "SET k1 second NX", 22, 22.2, told=22.3, reply="null", did=False)
+    story.request("c1@2", "n1", "GET k1", 23, 23.2, told=23.3, reply=reply, did=False)
+    return story.told("overlap")
+
+
+def test_a_task_took_the_key_of_another_one_for_its_own(golden: Golden) -> None:
+    told = reads()
+    assert told.cause == "read as own"
+    golden(told.sentence)
+
+
+@pytest.mark.parametrize("how", [{"reply": '"second"'}, {"own": "other"}], ids=["another value", "it set the key"])
+def test_it_did_not_take_it_for_its_own(how: dict[str, Any]) -> None:
+    assert reads(**how).cause != "read as own"
