@@ -154,7 +154,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         return Told(
             f"{text} In the end {did}.", cause="deleted by itself" if example["cause"] == "deleted" else "short TTL"
         )
-    return Told(f"{text} {few.text}", cause="not set" if few.is_of_another else "too few nodes")
+    return Told(f"{text} {few.text}", cause=few.cause)
 
 
 def _own_doing(run: Recorded, side: Side, example: Mapping[str, Any]) -> str | None:

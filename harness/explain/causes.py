@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 Cause = Literal[
     "too few nodes",
+    "granted on errors",
     "deleted",
     "deleted by itself",
     "late release",
@@ -76,6 +77,7 @@ Cause = Literal[
 ]
 IN_WORDS: Final[dict[Cause, str]] = {
     "too few nodes": "too few nodes had granted it",
+    "granted on errors": "an acquire was granted although the nodes had answered errors",
     "deleted": "the key was deleted by a client that did not own it",
     "deleted by itself": "the lock deleted the key of its own holder",
     "late release": "a release was sent only when it had returned, and deleted the next holder's key",
@@ -165,7 +167,7 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
-    "too few nodes": ("read as own",),
+    "too few nodes": ("granted on errors", "read as own"),
     "deleted": ("set again", "another key"),
     "deleted by itself": ("shared value", "set again"),
     "overwritten": ("shared value", "set again", "looked first", "watch ended"),

@@ -16,7 +16,7 @@ from harness.explain.kinds import Told
 from harness.explain.let_in import late_release, let_in, why_let_in
 from harness.explain.looked_first import looked_first, read_as_own, set_over, took_nothing
 from harness.explain.nodes import NodePart, parts
-from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, too_few, undecided, weak_sides
+from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, granted_on_errors, too_few, undecided, weak_sides
 from harness.explain.renewals import renewals_ended
 from harness.explain.same_value import same_value
 from harness.explain.server_changes import by_failover, by_session
@@ -48,6 +48,10 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
         for inside, entered in ((earlier, later), (later, earlier)):
             if read := read_as_own(run, evidence.wire, entered, inside):
                 return Told(read, parts=found, cause="read as own")
+    if cause == "too few nodes" and any(
+        granted_on_errors(found, said) for said in ([p.earlier for p in found], [p.later for p in found])
+    ):
+        cause = "granted on errors"
     known = text.removesuffix(NOT_RECORDED).rstrip()
     if cause in ("overwritten", "unknown"):
         for inside, entered in ((earlier, later), (later, earlier)):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from fencepost.quorum import quorum
 from fencepost.text import listed
+from harness.explain.causes import Cause
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.replies import Asked
 from harness.explain.wire_requests import WireRequest
 from harness.explain.witnessed import NodeEvent
 from harness.explain.words import yes_to_another_request
+from harness.history.error_replies import error_of
 from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
 
@@ -72,11 +74,11 @@ def replies(run: Recorded, evidence: Evidence, side: Side) -> dict[str, NodeRepl
 
 @dataclass(frozen=True, slots=True)
 class Few:
-    """That fewer nodes than a majority had granted it, as a sentence. `is_of_another`: the client may have taken yeses
-    to an earlier request for its own, and with these it had a majority."""
+    """That fewer nodes than a majority had granted it, as a sentence. The cause is `not set` if the client may have
+    taken yeses to an earlier request for its own, and with these it had a majority."""
 
     text: str
-    is_of_another: bool
+    cause: Cause
 
 
 def few_had_granted(run: Recorded, evidence: Evidence, side: Side) -> Few | None:
@@ -85,10 +87,26 @@ def few_had_granted(run: Recorded, evidence: Evidence, side: Side) -> Few | None
     granted = [node for node, one in said.items() if one.heard]
     if len(granted) >= quorum(len(run.nodes)) or not all(one.is_known for one in said.values()):
         return None
+    if errors := only_errors(said):
+        return Few(f"No node had granted it: {errors}.", "granted on errors")
     who = f"Only {listed(granted)}" if granted else "No node"
     late = [node for node, one in said.items() if one.has_earlier_yes]
     tail = f" ({yes_to_another_request(side.client, late)})" if late else ""
-    return Few(f"{who} had granted it{tail}.", bool(late))
+    return Few(f"{who} had granted it{tail}.", "not set" if late else "too few nodes")
+
+
+def only_errors(said: Mapping[str, NodeReply]) -> str:
+    """`n1 had answered with the error OOM`, if no node had granted it and a majority had answered so; else empty."""
+    if any(one.heard for one in said.values()):
+        return ""
+    errors = {
+        node: one.request.reply_label
+        for node, one in said.items()
+        if one.word == "no" and one.request is not None and error_of(one.request.reply) is not None
+    }
+    if len(errors) < quorum(len(said)):
+        return ""
+    return f"{listed(sorted(errors))} had answered with the error {' or '.join(sorted(set(errors.values())))}"
 
 
 def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -> NodeReply:

@@ -11,7 +11,7 @@ from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.given_ttl import over_at_once
 from harness.explain.let_in import let_in
-from harness.explain.node_replies import NodeReply
+from harness.explain.node_replies import NodeReply, only_errors
 from harness.explain.nodes import Loss, NodePart, went_down
 from harness.explain.renewals import renewals_ended
 from harness.explain.requests import client_of, who_did
@@ -343,7 +343,7 @@ def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
         if len(yes) < majority and all(one.is_known for one in said):
             who = f"only {listed(yes)} had granted it" if yes else "no node had granted it"
             late = [part.node for part, one in zip(parts, said, strict=True) if one.has_earlier_yes]
-            note = yes_to_another_request(side.client, late) if late else ""
+            note = yes_to_another_request(side.client, late) if late else granted_on_errors(parts, said)
             texts.append(f"{side.client} acquired the lock although {who}{_absent(parts, said, note)}")
     if not texts:
         return ""
@@ -352,6 +352,10 @@ def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
     shared = any(part.loss is not None for part in parts)
     tail = "" if shared else ", and no node granted it to both"
     return f"{' and '.join(texts)}: fewer than the majority of {majority} of {plural(len(run.nodes), 'node')}{tail}."
+
+
+def granted_on_errors(parts: Sequence[NodePart], said: Sequence[NodeReply]) -> str:
+    return only_errors({part.node: one for part, one in zip(parts, said, strict=True)})
 
 
 def _counts(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:

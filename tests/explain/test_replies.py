@@ -113,3 +113,17 @@ def test_unwatched_nodes_and_a_key_with_another_name_on_them(name: str, golden: 
 def test_what_belongs_to_a_transaction_is_not_done_when_it_is_queued() -> None:
     story = two().request("c1", "n1", NX, 8.1, 8.2, reply='"QUEUED"', transaction=1)
     assert of_c1(story)[2]["n1"].word == "answered"
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [("ERR ERR OK", "too few nodes"), ("ERR ERR nil", "granted on errors"), ("ERR nil nil", "too few nodes")],
+)
+def test_an_error_of_most_nodes_is_told_where_no_node_had_granted_the_lock(
+    said: str, cause: str, golden: Golden
+) -> None:
+    story = Story().watched().let_in("c1", 10, 50, "OK OK OK").saw(10, "set", "n1 n2 n3", "c1")
+    told = story.let_in("c2", 30, 60, said).told("overlap")
+    assert told.cause == cause
+    if cause == "granted on errors":
+        golden(told.sentence)
