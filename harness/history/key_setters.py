@@ -143,10 +143,12 @@ class Setters:
         return Setter(place if is_its else NO_SECTION, rows["client"][row], call, not in_call)
 
     def replaces(self, row: int, value: str | None, before: Setter) -> bool:
-        """Whether a request of a process with several tasks, and it is not known of which, names another value that
-        this process had set before: the key stays whose it was."""
+        """Whether a request of a process with several tasks, and it is not known of which, set another value over one
+        that this process had set before, and that it names: the key stays whose it was. (One that had deleted the key
+        first may do the work of several tasks.)"""
         rows = self.rows
-        is_unknown = self.has_tasks and rows["cause"][row] == "request" and rows["sender"][row] is None
+        is_over_another = rows["cause"][row] == "request" and rows["what"][row] == "overwritten"
+        is_unknown = self.has_tasks and is_over_another and rows["sender"][row] is None
         if not is_unknown or value is None or before.client is None or rows["client"][row] != before.client:
             return False
         if rows["by"][row] != "client" or rows["value"][row] == value:

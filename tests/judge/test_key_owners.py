@@ -315,6 +315,18 @@ def test_a_thread_that_names_the_value_of_its_process_goes_on_with_it(words: str
     assert sections(history) == [0, section]
 
 
+def test_a_thread_that_frees_one_tasks_key_and_sets_the_next_ones_does_both_with_one_request() -> None:
+    """c1@1 releases while c1@2 waits for the same key."""
+    history = (
+        History(clients=2, tasks=2).watch("n1").section("c1@1", 10, 50, asked=7).op("c1@1", "release", "ok", 1, 50, 54)
+    )
+    history = own(history, "c1@1").section("c1@2", 53, 90, asked=40)
+    history.request("c1", "n1", "EVAL batch 1 k1 v1 v2", 51, 52)
+    for event, value in (("deleted", None), ("set", "v2")):
+        history.seen("n1", event, 52, value, since=50, ttl=100).by(history.key_events[-1], len(history.requests) - 1)
+    assert sections(history) == [0, -1]
+
+
 @pytest.mark.parametrize(("by", "known"), [("c2", [1]), ("c2@1", [0, 1])])
 def test_where_tasks_are_not_noted_a_section_without_a_value_is_not_known(by: str, known: list[int]) -> None:
     assert sorted(owners_of(tickets((by, 69, 2))).values) == known
