@@ -22,7 +22,7 @@ from harness.explain.requests import client_of, how_sent
 from harness.figures import CheckerFigures, Row, Tile
 from harness.history.fault_windows import between, last_ends, majority_windows
 from harness.history.ledger import Change
-from harness.history.left_fields import left_field
+from harness.history.left_entries import left_entry
 from harness.history.left_mutexes import left_mutex
 from harness.history.permits_out import permits_out
 from harness.history.recorded import Recorded
@@ -228,8 +228,8 @@ def _examples(run: Recorded, free_ns: int) -> tuple[dict[str, object], ...]:
     """What calls had left, if that is why."""
     if run.timeline.stop_ns is not None and (out := permits_out(run, free_ns, run.timeline.stop_ns)):
         return (kept_permits(run, out),)
-    if (field := left_field(run, free_ns)) is not None:
-        return (_left(run, field.set_by) | {"field": field.name, "asked": field.asked},)
+    if (entry := left_entry(run, free_ns)) is not None:
+        return (_left(run, entry.put_by) | {"entry": entry.name, "asked": entry.asked},)
     if (left := left_mutex(run, free_ns)) is None:
         return ()
     return (_left(run, left.taken) | {"times": left.times, "asked": left.asked},)
@@ -258,11 +258,11 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if "kept" in case.example:
         return Told(f"Since then {kept_in_words(case.example)}", cause="never given back")
     client, key, node, sent = case.texts("client", "key", "node", "sent")
-    if "field" in case.example:
+    if "entry" in case.example:
         return Told(
-            f"{client} had set {case.text('field')} in {key} on {node}: {sent}. It has no time to live, and it was "
-            f"still there when {client} had left. Since then {case.counted('asked', 'request')} of other clients named "
-            "it.",
+            f"{client} had put {case.text('entry')} into {key} on {node}: {sent}. It has no time to live, and it was "
+            "still there when that acquire, or its section, was over. Since then "
+            f"{case.counted('asked', 'request')} of other clients named it, or were answered with it.",
             cause="no expiry",
         )
     return Told(

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from harness.explain.requests import client_of, how_sent
 from harness.explain.words import at
-from harness.history.calls import NO_CALL
 from harness.history.ledger import Change
 from harness.history.recorded import Recorded
 
@@ -41,7 +40,7 @@ def _all(run: Recorded, key: str, since_ns: int, until_ns: int) -> list[_GivenKe
         return []
     calls, found = run.ledger.calls, []
     for row, call in run.ledger.handed_over.items():
-        if call == NO_CALL or calls.key[call] != key or calls.outcome[call] not in ("fail", "info"):
+        if not calls.was_refused(call) or calls.key[call] != key:
             continue
         change = run.ledger.change(row)
         end = run.ledger.end_of_event(int(change["event"]))

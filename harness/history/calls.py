@@ -102,6 +102,10 @@ class Calls:
         found = np.flatnonzero(is_its)
         return int(found[0]) if call != NO_CALL and len(found) else NO_CALL
 
+    def was_refused(self, call: int) -> bool:
+        """Whether it ended without the lock."""
+        return call != NO_CALL and self.outcome[call] in ("fail", "info")
+
     def meant_by(self, names: Iterable[str]) -> dict[str, list[str]]:
         """By name of a key on the nodes, which of the lock's keys it may stand for."""
         keys = sorted(filter(None, dict.fromkeys(self.key.tolist())), key=len, reverse=True)

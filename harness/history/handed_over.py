@@ -1,8 +1,9 @@
 """Keys that one client set on behalf of another: a lock that passes itself to the next client in its queue.
 
 The value says for whom. The request that set it does not contain it, because the script found it in the queue; and only
-one client has ever sent it, in an acquire. The key is that client's from then on. If nothing read the value before it
-was gone, a script that hands keys over elsewhere may have set it for any client.
+one client has ever sent it, in an acquire. The key is that client's from then on. It may be the same client, if the
+acquire that had sent the value was over without the lock: its entry had stayed in the queue. If nothing read the value
+before it was gone, a script that hands keys over elsewhere may have set it for any client.
 """
 
 from __future__ import annotations
@@ -39,8 +40,12 @@ def handed_over(rows: pd.DataFrame, calls: Calls, wire: WireRecord) -> dict[int,
     receivers = _receivers(set(unsaid.values()), calls, wire) if unsaid else {}
     asked = {row: receivers[value] for row, value in unsaid.items() if value in receivers}
     # A client that holds the lock may write its own value anew: how often it has acquired it, say.
-    setters = rows["client"].tolist()
-    found = {row: call for row, (client, call) in asked.items() if client != setters[row]}
+    setters, sent_ns = rows["client"].tolist(), rows["from_client_ns"].tolist()
+    found = {
+        row: call
+        for row, (client, call) in asked.items()
+        if client != setters[row] or (calls.was_refused(call) and calls.complete_ns[call] < sent_ns[row])
+    }
     commands = rows["command"].tolist()
     scripts = {said[row][0] for row in found if commands[row] in _SCRIPTS}
     unread = (row for row, value in values.items() if value is None and commands[row] in _SCRIPTS)

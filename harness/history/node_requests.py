@@ -105,13 +105,13 @@ class NodeRequests:
         some = rows.select(["command", "arguments"]).filter(within).to_pylist()
         return {word for row in some if row["command"] not in but for word in row["arguments"]}
 
-    def of_others(self, client: str, node: str, key: str, since_ns: int) -> list[Sequence[str]]:
-        """The arguments of each request that other clients sent to the node later on, and that named the key."""
+    def of_others(self, client: str, node: str, key: str, since_ns: int) -> list[Request]:
+        """The requests that other clients sent to the node later on, and that named the key."""
         rows = self.wire.requests
         is_one = pc.and_(pc.equal(rows["by"], "client"), pc.greater(rows["from_client_ns"], since_ns))
         is_one = pc.and_(is_one, pc.and_(pc.equal(rows["node"], node), pc.not_equal(rows["client"], client)))
-        asked = rows.select(["keys", "arguments"]).filter(is_one).to_pylist()
-        return [one["arguments"] for one in asked if key in one["keys"]]
+        asked = (Request(**row) for row in rows.select(Request._fields).filter(is_one).to_pylist())
+        return [one for one in asked if key in one.keys]
 
     def connections(self, client: str, node: str, from_ns: int, to_ns: int) -> set[int]:
         """The connections that the client made to the node after the one time, until the other."""

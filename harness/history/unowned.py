@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 COUNTS: Final = ("INCR", "INCRBY", "DECR", "DECRBY")
 _COUNTS_FIELDS: Final = "HINCRBY"
 _IN_PLACE: Final = ("APPEND", "SETRANGE", "SETBIT", "BITFIELD")
+_SETS: Final = ("set", "overwritten")
+_LEAVE: Final = ("HDEL",)
 _SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
 _TURNS: Final = 3
 _MOST_DIGITS: Final = 18
@@ -45,7 +47,7 @@ class Unowned(NamedTuple):
     @classmethod
     def of(cls, run: RunTables, ledger: Ledger) -> Unowned:
         rows = ledger.rows
-        return cls(_counters(rows), _places(run, rows), _queues(run, rows), _marks(rows), _counts(rows))
+        return cls(_counters(rows), _places(run, rows), _queues(run, rows), _marks(run, rows), _counts(rows))
 
 
 def _counters(rows: pd.DataFrame) -> frozenset[str]:
@@ -80,17 +82,20 @@ def _queues(run: RunTables, rows: pd.DataFrame) -> frozenset[str]:
     return _keys(rows, is_added) if is_others.any() else frozenset()
 
 
-def _marks(rows: pd.DataFrame) -> frozenset[str]:
-    return frozenset(value for value in _of_several(rows[(rows["f"] == "release").to_numpy(bool)]) if not _COUNT(value))
+def _marks(run: RunTables, rows: pd.DataFrame) -> frozenset[str]:
+    """Of a lock with one holder, what its releases leave in a hash is no holder's, either: a token, say."""
+    released = (rows["f"] == "release") & (rows["what"].isin(_SETS) | (run.is_exclusive & rows["did"].isin(_LEAVE)))
+    return frozenset(value for value in _of_several(rows[released.to_numpy(bool)]) if not _COUNT(value))
 
 
 def _counts(rows: pd.DataFrame) -> frozenset[str]:
-    return frozenset(filter(_COUNT, _of_several(rows[rows["command"].isin(_SCRIPTS).to_numpy(bool)])))
+    scripted = rows["command"].isin(_SCRIPTS) & rows["what"].isin(_SETS)
+    return frozenset(filter(_COUNT, _of_several(rows[scripted.to_numpy(bool)])))
 
 
 def _of_several(rows: pd.DataFrame) -> list[str]:
-    """The values that requests of several clients set."""
-    is_set = rows["what"].isin(["set", "overwritten"]) & (rows["cause"] == "request") & (rows["by"] == "client")
+    """The values that requests of several clients set, or left."""
+    is_set = (rows["cause"] == "request") & (rows["by"] == "client")
     own = rows[(is_set & rows["value"].notna()).to_numpy(bool)]
     setters = own.groupby(own["value"].astype(str))["client"].nunique()
     return [str(value) for value in setters.index[setters > 1]]

@@ -158,12 +158,16 @@ def test_a_mutex_that_a_call_left_is_why_no_client_gets_in(history: History, cau
     assert all("c1 had set m on n1" in one.sentence for one in told.explanations)
 
 
-def field(*, ttl: int | None = None, there: str = "lock.k1", asks: str = "HSETNX locks lock.k1 1") -> History:
+def field(*, ttl: int | None = None, gone: bool = False, asks: str = "HSETNX locks lock.k1 1") -> History:
     """c1 sets its field in a hash, enters, and is killed. c2 asks for the field in vain."""
     history = History(ttl_ms=100, nodes=1).watch("n1").section("c1", 10, None, asked=5).end("c1", "killed", 20)
     history.timeline.stop_ns = ms(1200)
     history.request("c1", "n1", "HSETNX locks lock.k1 1", 7, 8, reply="1")
-    history.seen("n1", "set", 8, there, since=6, key="locks", ttl=ttl, is_hash=True)
+    history.seen("n1", "set", 8, "lock.k1", since=6, key="locks", ttl=ttl, is_hash=True)
+    if gone:
+        history.request("c2", "n1", "HDEL locks lock.k1", 30, 31, reply="1").seen(
+            "n1", "changed", 31, key="locks", since=29
+        )
     history.op("c2", "acquire", "fail", 1, 1_050, 1_150).request("c2", "n1", asks, 1_060, 1_061, did=False, reply="0")
     return history.seen("n1", "blind", 1_300)
 
@@ -173,7 +177,7 @@ def field(*, ttl: int | None = None, there: str = "lock.k1", asks: str = "HSETNX
     [
         (field(), "no expiry"),
         (field(ttl=5_000), None),
-        (field(there="lock.k2"), None),
+        (field(gone=True), None),
         (field(asks="HSETNX locks lock.k2 1"), None),
     ],
     ids=["left", "it expires", "it is gone", "no other client asked for it"],
@@ -363,3 +367,33 @@ def test_without_a_heal_or_a_stop_nobody_is_accused_of_no_recovery() -> None:
         history.timeline.stop_ns = ms(5000)
         setattr(history.timeline, moment, None)
         assert check(history.recorded()).findings == ()
+
+
+def flag(*, taken: int = 3, answered: str = "k1") -> History:
+    """Refused acquires of c1 put a flag into a set, and take it out again, but for the last time. Then the node is out
+    of sight. What it answers c2 at the end tells that the flag is still there."""
+    history = History(ttl_ms=100, nodes=1).watch("n1").section("c1", 10, 20, asked=5)
+    history.timeline.stop_ns = ms(1200)
+    for number in range(taken + 1):
+        at = 100 + 20 * number
+        history.op("c1", "acquire", "fail", 2, at, at + 15)
+        history.request("c1", "n1", "SADD flags k1", at + 2, at + 3)
+        history.seen("n1", "set" if number == 0 else "changed", at + 3, since=at + 1, key="flags")
+        if number < taken:
+            history.request("c1", "n1", "SREM flags k1", at + 7, at + 8)
+            history.seen("n1", "changed", at + 8, since=at + 6, key="flags")
+    history.op("c2", "acquire", "fail", 1, 1_050, 1_150)
+    history.request("c2", "n1", "SMEMBERS flags", 1_060, 1_061, did=False, reply=f'["{answered}"]')
+    return history.seen("n1", "blind", 1_300)
+
+
+@pytest.mark.parametrize(
+    ("history", "cause"),
+    [(flag(), "no expiry"), (flag(taken=2), None), (flag(answered="k2"), None)],
+    ids=["left", "hardly ever taken out", "no other client met it"],
+)
+def test_a_flag_that_a_call_left_in_a_set_is_why_no_client_gets_in(history: History, cause: str | None) -> None:
+    run = history.recorded()
+    (finding,) = (one for one in check(run).findings if one.kind == "no-recovery")
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert [one.cause for one in told.explanations] == [cause] * (cause is not None)

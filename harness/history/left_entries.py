@@ -1,0 +1,76 @@
+"""Entries of a hash or a set that calls put in, and that are still there when these are over: a field for each of a
+lock's keys, say, or a flag that the lock is full. Without a time to live they stay when the client dies, or the request
+that should have taken them out is lost.
+
+An acquire that was granted may leave its entry to its release, so such an entry counts when its client has left. A set
+may also be a mere index of all keys, out of which nothing is ever taken: that one does not count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from harness.history.entries import ADD_FIELDS
+from harness.history.fault_windows import FOREVER_NS
+from harness.history.groups import places_of, rows_of
+
+if TYPE_CHECKING:
+    from harness.history.ledger import Change
+    from harness.history.recorded import Recorded
+
+LEAST_TIMES: Final = 3
+"""How often requests took entries out of a set that is no mere index."""
+
+
+class LeftEntry(NamedTuple):
+    """`put_by`: the change by which an acquire put it in. `asked`: how many requests of other clients named it since,
+    or were answered with it."""
+
+    name: str
+    put_by: Change
+    asked: int
+
+
+def left_entry(run: Recorded, by_ns: int) -> LeftEntry | None:
+    """That which most requests met; None if none was left by then."""
+    ledger = run.ledger
+    if ledger is None or run.watched is None:
+        return None
+    lasting, left_ns = (
+        _lasting_keys(run, by_ns),
+        dict(zip(places_of(run.sections), run.sections["end_ns"], strict=True)),
+    )
+    taken = Counter((one.node, one.key) for one in ledger.entries if one.how == "named")
+    found = []
+    for entry in {(one.node, one.key, one.member): one for one in ledger.entries if one.member}.values():
+        change = ledger.change(entry.added)
+        if entry.how is not None or (entry.node, entry.key) not in lasting or not _is_over(change, left_ns, by_ns):
+            continue
+        if change["did"] not in ADD_FIELDS and taken[entry.node, entry.key] < LEAST_TIMES:
+            continue
+        of_others = ledger.sent.of_others(str(change["client"]), entry.node, entry.key, int(change["at_ns"]))
+        met = [one for one in of_others if entry.member in one.arguments or f'"{entry.member}"' in (one.reply or "")]
+        # A node that was out of sight may have lost the entry: then only its replies tell that it was still there.
+        told_ns = max((one.from_client_ns for one in met if f'"{entry.member}"' in (one.reply or "")), default=0)
+        if met and (entry.until_ns >= FOREVER_NS or told_ns > by_ns):
+            found.append(LeftEntry(entry.member, change, len(met)))
+    return max(found, key=lambda one: (one.asked, one.put_by["at_ns"]), default=None)
+
+
+def _lasting_keys(run: Recorded, by_ns: int) -> set[tuple[str, str]]:
+    """The nodes and keys that were there by then and to the end, without a time to live."""
+    assert run.watched is not None
+    held = run.watched.holdings
+    lasts = (held["to_min_ns"] > by_ns) & (held["expires_ns"] >= FOREVER_NS) & (held["ended"] != "expired")
+    return {(str(node), str(key)) for node, key in rows_of(held[lasts.to_numpy(bool)], "node", "key")}
+
+
+def _is_over(change: Change, left_ns: Mapping[tuple[str, int, int], int], by_ns: int) -> bool:
+    """Whether an acquire put the entry in, which was refused by then, or whose client had left."""
+    if change["f"] != "acquire" or not change["is_in_call"]:
+        return False
+    if change["outcome"] == "ok":
+        return left_ns.get((change["task"], change["life"], change["section"]), FOREVER_NS) <= by_ns
+    return bool(change["complete_ns"] <= by_ns)
