@@ -62,7 +62,10 @@ def who_did(run: Recorded, change: Change, owner: str, did: str) -> str:
 
 def how_sent(run: Recorded, change: Change) -> str:
     """`in its release it sent DEL to n1 at +600.0 ms, and the node answered 1`. Where several calls were under way, it
-    may be of any of them."""
+    may be of any of them. Of a connection that carried more requests than are on record, its client is all that is
+    known."""
+    if change["request"] < 0:
+        return f"which request to {printable(str(change['node']))} did it is not on record"
     sent_ns, arrived_ns, ended_ns = (int(change[name]) for name in ("from_client_ns", "to_node_ns", "complete_ns"))
     node, command = printable(str(change["node"])), printable(str(change["command"]))
     call = _CALLS.get(change["f"] or "", "")

@@ -10,6 +10,7 @@ from harness.checkers.explained import spans_of, tell
 from harness.checkers.judge import judge
 from harness.explain.evidence import gather
 from harness.explain.examples import case_of
+from harness.explain.requests import how_sent
 from tests.golden import Golden
 from tests.judge.histories import History
 
@@ -229,3 +230,10 @@ def test_of_a_key_that_was_overwritten_and_then_deleted_the_deletion_let_the_nex
 
 def test_a_client_that_deletes_what_it_had_set_over_a_key_had_taken_it_before(golden: Golden) -> None:
     golden(told(overwritten_and_deleted("c3"), "overlap"))
+
+
+def test_of_a_change_whose_request_is_not_on_record_no_time_is_told() -> None:
+    run = taken().recorded()
+    assert run.ledger is not None
+    change = run.ledger.change(0) | {"request": -1, "command": None, "from_client_ns": -1}
+    assert how_sent(run, change) == "which request to n1 did it is not on record"

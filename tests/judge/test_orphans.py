@@ -629,3 +629,22 @@ def test_a_string_that_is_changed_in_place_is_nobodys(command: str, number: int)
     history.by(history.key_events[-1], len(history.requests) - 1)
     history.key_events[-1].command = command
     assert figures(history.seen("n1", "deleted", 900)).count == number
+
+
+@pytest.mark.parametrize(("other", "kinds"), [("c2", []), ("c1", ["orphan-outlasts-ttl"])])
+def test_what_releases_of_several_clients_leave_in_a_hash_is_nobodys(other: str, kinds: list[str]) -> None:
+    """A token, say, which has no time to live: each release takes its own field out, and leaves the token."""
+    history = History(ttl_ms=100, clients=2, nodes=1).watch("n1")
+    for number, (client, at) in enumerate((("c1", 10), (other, 600)), 1):
+        history.section(client, at, at + 40, asked=at - 5, number=number)
+        history.request(client, "n1", f"EVAL lock 1 k1 v{number} 100", at - 3, at - 2)
+        history.seen("n1", "set", at - 2, f"v{number}, fence", since=at - 4, ttl=100, is_hash=True)
+        history.by(history.key_events[-1], len(history.requests) - 1)
+        history.called(f"HSET k1 v{number} 1")
+        history.op(client, "release", "ok", number, at + 40, at + 45)
+        history.request(client, "n1", f"EVAL unlock 1 k1 v{number}", at + 41, at + 42, reply="1")
+        history.seen("n1", "set", at + 42, "fence", since=at + 40.5, is_hash=True)
+        history.by(history.key_events[-1], len(history.requests) - 1)
+        history.called(f"HDEL k1 v{number}")
+    history.seen("n1", "blind", 2_000)
+    assert [one.kind for one in check(history.recorded()).findings] == kinds
