@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 import pandas as pd
@@ -101,12 +102,12 @@ def read_as_own(run: Recorded, wire: WireRequests | None, entered: Side, inside:
     ledger = run.whole_ledger
     if ledger is None or wire is None or _took_any(ledger, entered):
         return None
-    looks = [
-        one for one in wire.of_client(entered.client, entered.asked_from_ns, entered.start_ns) if one.command in _LOOKS
-    ]
+    asked = wire.of_client(entered.client, entered.asked_from_ns, entered.start_ns)
+    # What it only looked at last, after everything that may have let it in otherwise.
+    looks = takewhile(lambda one: one.command in _LOOKS, reversed([one for one in asked if one.keys]))
     rows = ledger.rows
     is_its = inside.made(rows, "acquire") & rows["value"].notna() & _takes(rows)
-    for look in reversed(looks):
+    for look in looks:
         for change in reversed(changes_where(ledger, is_its & (rows["node"] == look.node))):
             if change["key"] in look.keys and look.reply == json.dumps(change["value"]):
                 return (

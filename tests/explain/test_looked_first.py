@@ -113,7 +113,7 @@ def test_no_other_task_ended_the_watch(how: dict[str, Any]) -> None:
     assert watched(**how).cause == "looked first"
 
 
-def reads(*, reply: str = '"first"', own: str | None = None) -> Told:
+def reads(*, reply: str = '"first"', own: str | None = None, last: str = "PTTL k1") -> Told:
     """c1@1 sets the key and enters; then c1@2 reads it, and enters too."""
     story = Story(nodes=1, clients=2, tasks=2).watched("n1")
     story.section("c1@1", 12, 70, asked=8).section("c1@2", 24, 60, asked=20)
@@ -124,6 +124,7 @@ def reads(*, reply: str = '"first"', own: str | None = None) -> Told:
         story.by(story.key_events[-1], len(story.requests) - 1)
     story.request("c1@2", "n1", "SET k1 second NX", 22, 22.2, told=22.3, reply="null", did=False)
     story.request("c1@2", "n1", "GET k1", 23, 23.2, told=23.3, reply=reply, did=False)
+    story.request("c1@2", "n1", last, 23.5, 23.6, told=23.7, reply="90", did=False)
     return story.told("overlap")
 
 
@@ -133,6 +134,10 @@ def test_a_task_took_the_key_of_another_one_for_its_own(golden: Golden) -> None:
     golden(told.sentence)
 
 
-@pytest.mark.parametrize("how", [{"reply": '"second"'}, {"own": "other"}], ids=["another value", "it set the key"])
+@pytest.mark.parametrize(
+    "how",
+    [{"reply": '"second"'}, {"own": "other"}, {"last": "EVAL grant 1 k1"}],
+    ids=["another value", "it set the key", "another request let it in"],
+)
 def test_it_did_not_take_it_for_its_own(how: dict[str, Any]) -> None:
     assert reads(**how).cause != "read as own"
