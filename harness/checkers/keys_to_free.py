@@ -58,8 +58,8 @@ class Key(NamedTuple):
 
 
 def keys_to_free(run: Recorded, owners: Owners) -> dict[After, list[Key]]:
-    """By what should have deleted them. `release unsent` and `release denied` are those that a valid lease protected:
-    the keys of releases with free links to their node, and of releases that said that the lock was not held."""
+    """By what should have deleted them. The keys of `release unsent` and `release denied` had a valid lease: nothing
+    was in the way of the former, and releases said of the latter that the lock was not held."""
     handed_on = HandedOn(run, owners)
     return _after_releases(run, owners, handed_on) | _after_attempts(run, owners, handed_on)
 

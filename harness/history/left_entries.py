@@ -3,7 +3,8 @@ lock's keys, say, or a flag that the lock is full. Without a time to live they s
 that should have taken them out is lost.
 
 An acquire that was granted may leave its entry to its release, so such an entry counts when its client has left. A set
-may also be a mere index of all keys, out of which nothing is ever taken: that one does not count.
+may also be a mere index of all keys, and a hash tell who was seen last: where nothing is ever taken out, only a field
+of a client that had the lock counts.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def left_entry(run: Recorded, by_ns: int) -> LeftEntry | None:
         change = ledger.change(entry.added)
         if entry.how is not None or (entry.node, entry.key) not in lasting or not _is_over(change, left_ns, by_ns):
             continue
-        if change["did"] not in ADD_FIELDS and taken[entry.node, entry.key] < LEAST_TIMES:
+        is_holders = change["did"] in ADD_FIELDS and change["outcome"] == "ok"
+        if not is_holders and taken[entry.node, entry.key] < LEAST_TIMES:
             continue
         of_others = ledger.sent.of_others(str(change["client"]), entry.node, entry.key, int(change["at_ns"]))
         met = [one for one in of_others if entry.member in one.arguments or f'"{entry.member}"' in (one.reply or "")]

@@ -83,9 +83,15 @@ def _queues(run: RunTables, rows: pd.DataFrame) -> frozenset[str]:
 
 
 def _marks(run: RunTables, rows: pd.DataFrame) -> frozenset[str]:
-    """Of a lock with one holder, what its releases leave in a hash is no holder's, either: a token, say."""
-    released = (rows["f"] == "release") & (rows["what"].isin(_SETS) | (run.is_exclusive & rows["did"].isin(_LEAVE)))
-    return frozenset(value for value in _of_several(rows[released.to_numpy(bool)]) if not _COUNT(value))
+    """Of a lock with one holder, what its releases leave in a hash is no holder's, either (a token, say), unless an
+    acquire has set just that."""
+    released = rows["f"] == "release"
+    marks = set(_of_several(rows[(released & rows["what"].isin(_SETS)).to_numpy(bool)]))
+    if run.is_exclusive:
+        acquired = rows["value"][((rows["f"] == "acquire") & rows["what"].isin(_SETS)).to_numpy(bool)]
+        left = _of_several(rows[(released & rows["did"].isin(_LEAVE)).to_numpy(bool)])
+        marks |= set(left) - set(acquired.dropna().astype(str))
+    return frozenset(value for value in marks if not _COUNT(value))
 
 
 def _counts(rows: pd.DataFrame) -> frozenset[str]:

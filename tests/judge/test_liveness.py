@@ -158,9 +158,15 @@ def test_a_mutex_that_a_call_left_is_why_no_client_gets_in(history: History, cau
     assert all("c1 had set m on n1" in one.sentence for one in told.explanations)
 
 
-def field(*, ttl: int | None = None, gone: bool = False, asks: str = "HSETNX locks lock.k1 1") -> History:
+def field(
+    *, ttl: int | None = None, gone: bool = False, refused: bool = False, asks: str = "HSETNX locks lock.k1 1"
+) -> History:
     """c1 sets its field in a hash, enters, and is killed. c2 asks for the field in vain."""
-    history = History(ttl_ms=100, nodes=1).watch("n1").section("c1", 10, None, asked=5).end("c1", "killed", 20)
+    history = History(ttl_ms=100, nodes=1).watch("n1")
+    if refused:
+        history.op("c1", "acquire", "fail", 1, 5, 12)
+    else:
+        history.section("c1", 10, None, asked=5).end("c1", "killed", 20)
     history.timeline.stop_ns = ms(1200)
     history.request("c1", "n1", "HSETNX locks lock.k1 1", 7, 8, reply="1")
     history.seen("n1", "set", 8, "lock.k1", since=6, key="locks", ttl=ttl, is_hash=True)
@@ -178,9 +184,10 @@ def field(*, ttl: int | None = None, gone: bool = False, asks: str = "HSETNX loc
         (field(), "no expiry"),
         (field(ttl=5_000), None),
         (field(gone=True), None),
+        (field(refused=True), None),
         (field(asks="HSETNX locks lock.k2 1"), None),
     ],
-    ids=["left", "it expires", "it is gone", "no other client asked for it"],
+    ids=["left", "it expires", "it is gone", "its client had no lock", "no other client asked for it"],
 )
 def test_a_field_that_a_client_left_is_why_no_client_gets_in(history: History, cause: str | None) -> None:
     run = history.recorded()

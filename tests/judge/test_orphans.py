@@ -631,10 +631,19 @@ def test_a_string_that_is_changed_in_place_is_nobodys(command: str, number: int)
     assert figures(history.seen("n1", "deleted", 900)).count == number
 
 
-@pytest.mark.parametrize(("other", "kinds"), [("c2", []), ("c1", ["orphan-outlasts-ttl"])])
-def test_what_releases_of_several_clients_leave_in_a_hash_is_nobodys(other: str, kinds: list[str]) -> None:
-    """A token, say, which has no time to live: each release takes its own field out, and leaves the token."""
+@pytest.mark.parametrize(
+    ("other", "alone", "kinds"),
+    [("c2", False, []), ("c1", False, ["orphan-outlasts-ttl"]), ("c2", True, ["orphan-outlasts-ttl"])],
+)
+def test_what_releases_of_several_clients_leave_in_a_hash_is_nobodys(other: str, alone: bool, kinds: list[str]) -> None:
+    """A token, say, which has no time to live: each release takes its own field out, and leaves the token. If an
+    acquire had set it `alone`, it may be a holder's."""
     history = History(ttl_ms=100, clients=2, nodes=1).watch("n1")
+    if alone:
+        history.op("c2", "acquire", "fail", 9, 1, 4).request("c2", "n1", "EVAL lock 1 k1 fence 100", 1.5, 2)
+        history.seen("n1", "set", 2, "fence", since=1, ttl=100, is_hash=True)
+        history.by(history.key_events[-1], len(history.requests) - 1)
+        history.seen("n1", "deleted", 3, since=2.5)
     for number, (client, at) in enumerate((("c1", 10), (other, 600)), 1):
         history.section(client, at, at + 40, asked=at - 5, number=number)
         history.request(client, "n1", f"EVAL lock 1 k1 v{number} 100", at - 3, at - 2)
