@@ -56,7 +56,7 @@ def left_entry(run: Recorded, by_ns: int) -> LeftEntry | None:
         met = [one for one in of_others if entry.member in one.arguments or f'"{entry.member}"' in (one.reply or "")]
         # A node that was out of sight may have lost the entry: then only its replies tell that it was still there.
         told_ns = max((one.from_client_ns for one in met if f'"{entry.member}"' in (one.reply or "")), default=0)
-        if met and (entry.until_ns >= FOREVER_NS or told_ns > by_ns):
+        if met and (entry.until_ns >= FOREVER_NS or told_ns > max(by_ns, entry.until_ns)):
             found.append(LeftEntry(entry.member, change, len(met)))
     return max(found, key=lambda one: (one.asked, one.put_by["at_ns"]), default=None)
 
