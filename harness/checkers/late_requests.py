@@ -188,9 +188,9 @@ class _KeySetters:
         gone = self._ledger.end_of_event(int(setter["event"]))
         until_ns = int(change["at_ns"])
         if outcome != "ok":
-            if gone is None or self._ledger.rows["what"].iloc[gone] != "expired":
+            if gone is None or gone["what"] != "expired":
                 return None
-            until_ns = int(self._ledger.rows["at_ns"].iloc[gone])
+            until_ns = int(gone["at_ns"])
         used = (change["client"], self._calls.key[call])
         if any(used == (of, key) and start <= until_ns and end >= at_ns for of, key, start, end in self._handed):
             return None

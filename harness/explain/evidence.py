@@ -56,11 +56,11 @@ class Evidence:
         if ledger is None or seen is None or seen.order is None:
             return None
         end = ledger.end_of_event(seen.order)
-        while end is not None and _may_be_the_same_again(ledger, change := ledger.change(end)):
-            if (following := ledger.end_of_event(int(change["event"]))) is None:
+        while end is not None and _may_be_the_same_again(ledger, end):
+            if (following := ledger.end_of_event(end["event"])) is None:
                 break
             end = following
-        return None if end is None else ledger.change(end)
+        return end
 
     def end_of(self, granted: NodeEvent) -> NodeEvent | None:
         """What ended the value that was set: it was deleted, it expired, or another one was set over it. None if the

@@ -18,9 +18,8 @@ def expired_waiting(run: Recorded, side: Side) -> str:
         return ""
     rows = ledger.rows
     own = side.made(rows, "acquire") & (rows["what"] == "set") & rows["is_in_call"] & (rows["at_ns"] <= side.start_ns)
-    ends = [ledger.end_of_event(int(change["event"])) for change in changes_where(ledger, own)]
-    gone = [ledger.change(end) for end in ends if end is not None]
-    gone = [one for one in gone if one["what"] == "expired" and one["at_ns"] < side.start_ns]
+    ends = [ledger.end_of_event(change["event"]) for change in changes_where(ledger, own)]
+    gone = [one for one in ends if one is not None and one["what"] == "expired" and one["at_ns"] < side.start_ns]
     nodes = {str(one["node"]) for one in gone}
     if not gone or len(gone) < len(ends) or len(nodes) < quorum(len(run.nodes)):
         return ""

@@ -43,10 +43,10 @@ def _all(run: Recorded, key: str, since_ns: int, until_ns: int) -> list[_GivenKe
         if not calls.was_refused(call) or calls.key[call] != key:
             continue
         change = run.ledger.change(row)
-        end = run.ledger.end_of_event(int(change["event"]))
+        end = run.ledger.end_of_event(change["event"])
         if end is None or not calls.complete_ns[call] < change["from_client_ns"] <= until_ns:
             continue
-        gone_ns = min(until_ns, int(run.ledger.rows["since_ns"].iloc[end]))
+        gone_ns = min(until_ns, end["since_ns"])
         if (kept_ns := gone_ns - max(since_ns, int(change["at_ns"]))) > 0:
             found.append(_GivenKey(change, call, kept_ns))
     return found

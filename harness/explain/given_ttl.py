@@ -62,7 +62,7 @@ def too_short(run: Recorded, evidence: Evidence, granted: NodeEvent, side: Side,
 def _was_seen_to_expire(evidence: Evidence, granted: NodeEvent) -> bool:
     ledger, seen = evidence.ledger, evidence.set_of(granted)
     end = None if ledger is None or seen is None or seen.order is None else ledger.end_of_event(seen.order)
-    return ledger is not None and end is not None and ledger.change(end)["what"] == "expired"
+    return end is not None and end["what"] == "expired"
 
 
 def given_ttl(evidence: Evidence, granted: NodeEvent, by_ns: int) -> int | None:
@@ -95,11 +95,10 @@ def was_over_at_once(change: Change) -> bool:
 def lived_ms(ledger: Ledger, change: Change) -> float | None:
     """For how long at most there was what a SET had put over a key, if it expired before it could be read; None if that
     is not what happened to it."""
-    end = ledger.end_of_event(int(change["event"])) if change["what"] == "overwritten" else None
-    if end is None or change["value"] is not None or change["did"] not in _SETS:
+    gone = ledger.end_of_event(change["event"]) if change["what"] == "overwritten" else None
+    if gone is None or change["value"] is not None or change["did"] not in _SETS or gone["what"] != "expired":
         return None
-    gone = ledger.change(end)
-    return (gone["at_ns"] - change["since_ns"]) / 1e6 if gone["what"] == "expired" else None
+    return float((gone["at_ns"] - change["since_ns"]) / 1e6)
 
 
 def over_at_once(run: Recorded, change: Change) -> str:

@@ -65,8 +65,7 @@ def key_bars(
 
 
 def _bar(run: Recorded, ledger: Ledger, begun: Mapping[str, Any], requests: WireRequests) -> KeyBar:
-    row = ledger.end_of_event(int(begun["event"]))
-    ended = None if row is None else ledger.change(row)
+    ended = ledger.end_of_event(begun["event"])
     set_by = requests.at(int(begun["request"]))
     ended_by = None if ended is None else requests.at(int(ended["request"]))
     from_ns = _acted(begun, set_by)

@@ -152,8 +152,7 @@ def _more_exactly(
 def _is_nested(evidence: Evidence, change: Change) -> bool:
     """Whether a nested release of the owner deleted the key, or what its nested acquire had set over it."""
     if change["what"] == "overwritten" and change["f"] == "reenter" and evidence.ledger is not None:
-        end = evidence.ledger.end_of_event(int(change["event"]))
-        gone = None if end is None else evidence.ledger.change(end)
+        gone = evidence.ledger.end_of_event(change["event"])
         if gone is None or gone["what"] != "deleted" or gone["task"] != change["task"]:
             return False
         change = gone
@@ -255,10 +254,10 @@ def _deleted_after(evidence: Evidence, granted: NodeEvent, change: Change, follo
         return None
     while change["what"] == "overwritten":
         covered.append(change)
-        end = ledger.end_of_event(int(change["event"]))
+        end = ledger.end_of_event(change["event"])
         if end is None:
             return None
-        change = ledger.change(end)
+        change = end
     seen = next((e for e in evidence.seen[granted.key, granted.node] if e.order == int(change["event"])), None)
     is_anothers = change["client"] is not None and change["client"] != covered[-1]["client"]
     if change["what"] != "deleted" or seen is None or change["event"] > following.order or not is_anothers:

@@ -280,9 +280,9 @@ def _nested(run: Recorded, client: str, loss: Loss) -> str:
     assert ledger is not None
     if change["what"] == "deleted":
         return who_did(run, change, client, "deleted it")
-    end = ledger.end_of_event(int(change["event"]))
+    end = ledger.end_of_event(change["event"])
     assert end is not None
-    gone = who_did(run, ledger.change(end), client, "deleted that")
+    gone = who_did(run, end, client, "deleted that")
     return f"{_set_over(run, change, client)}; then {gone}"
 
 

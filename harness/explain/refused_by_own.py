@@ -47,8 +47,8 @@ def _found(run: Recorded, clients: set[str], since_ns: int, until_ns: int) -> It
     is_set &= rows["value"].notna() & rows["at_ns"].between(since_ns, until_ns)
     for row in np.flatnonzero(is_set.to_numpy(bool)).tolist():
         change = ledger.change(row)
-        end = ledger.end_of_event(int(change["event"]))
-        gone_ns = FOREVER_NS if end is None else int(rows["since_ns"].iloc[end])
+        end = ledger.end_of_event(change["event"])
+        gone_ns = FOREVER_NS if end is None else end["since_ns"]
         for one in ledger.sent.between(str(change["client"]), str(change["node"]), int(change["at_ns"]), until_ns):
             is_again = change["value"] in one.arguments and change["key"] in one.keys
             if is_again and one.reply in _REFUSALS and one.from_client_ns < gone_ns:

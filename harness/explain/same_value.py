@@ -81,7 +81,7 @@ def _told(run: Recorded, ledger: Ledger, node: str, earlier: Side, later: Side) 
     is_set &= ~rows["key"].isin(unowned.counters | unowned.places)  # a count is the value of no client
     for event, key, value, since_ns in rows_of(rows[is_set.to_numpy(bool)], "event", "key", "value", "since_ns"):
         ended = ledger.end_of_event(event)
-        until_ns = FOREVER_NS if ended is None else int(rows["at_ns"].iloc[ended])
+        until_ns = FOREVER_NS if ended is None else ended["at_ns"]
         times = [
             [
                 one.from_client_ns

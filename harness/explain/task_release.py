@@ -46,11 +46,11 @@ def _deleted(ledger: Ledger, owner: Side, entered: Side) -> list[Change]:
     nodes = rows["node"][is_set.to_numpy(bool)]
     ends = [ledger.end_of_event(event) for event in events] if nodes.is_unique else []
     until_ns = min(owner.end_ns, owner.deadline_min_ns, entered.start_ns)
-    found = [ledger.change(end) for end in ends if end is not None]
     return [
         change
-        for change in found
-        if (change["what"], change["client"]) == ("deleted", process_of(owner.client)) and change["request"] >= 0
+        for change in ends
+        if change is not None and change["what"] == "deleted" and change["request"] >= 0
+        if change["client"] == process_of(owner.client)
         if owner.start_ns <= change["from_client_ns"] and change["from_node_ns"] < until_ns
     ]
 

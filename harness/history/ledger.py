@@ -159,9 +159,10 @@ class Ledger:
     def change(self, row: int) -> Change:
         return {name: values[row] for name, values in self._columns.items()} | {"row": row}
 
-    def end_of_event(self, event: int) -> int | None:
-        """The row in which the key ended that this event of the witness had set; None if it did not, or is not seen."""
-        return self._ends.get(event)
+    def end_of_event(self, event: int) -> Change | None:
+        """How the key ended that this event of the witness had set; None if it did not, or that is not seen."""
+        row = self._ends.get(event)
+        return None if row is None else self.change(row)
 
     def doers(self, keys: Container[str]) -> dict[int, Doer]:
         """By the witness's event, who made this change of one of the keys, in a call for a section."""

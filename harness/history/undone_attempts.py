@@ -43,9 +43,9 @@ def attempts_never_undone(run: Recorded, ledger: Ledger) -> Iterator[Change]:
     for row in np.flatnonzero(refused.to_numpy(bool)).tolist():
         change = ledger.change(row)
         end = ledger.end_of_event(change["event"])
-        if end is None or rows["what"].iloc[end] != "expired" or not rows["is_seen"].iloc[end]:
+        if end is None or end["what"] != "expired" or not end["is_seen"]:
             continue
-        if not _may_be_excused(run, sent, change) and was_not_undone(sent, change, int(rows["at_ns"].iloc[end])):
+        if not _may_be_excused(run, sent, change) and was_not_undone(sent, change, end["at_ns"]):
             yield change
 
 
