@@ -26,6 +26,7 @@ from harness.explain.taken_entry import entry_taken
 from harness.explain.words import at
 from harness.figures import Cell, CheckerFigures, Row, Tile
 from harness.history.capacity import Excess, count_crowding, open_with
+from harness.history.key_changes import SETS
 from harness.history.overlaps import BLAMES, OverlapBlame
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
@@ -215,7 +216,7 @@ def _slot(evidence: Evidence, side: Side) -> str | None:
     if evidence.ledger is None:
         return asked
     rows = evidence.ledger.rows
-    is_set = side.made(rows, "acquire") & rows["what"].isin(["set", "overwritten"]) & rows["is_in_call"]
+    is_set = side.made(rows, "acquire") & rows["what"].isin(SETS) & rows["is_in_call"]
     own = set(rows["key"][is_set].astype(str))
     return next(iter(own)) if len(own) == 1 else asked
 

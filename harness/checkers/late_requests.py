@@ -27,6 +27,7 @@ from fencepost.history import process_of
 from fencepost.text import listed, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
+from harness.history.calls import GRANTS
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
 from harness.history.ledger import Ledger
@@ -37,7 +38,6 @@ from harness.verdict import Answer, Finding
 
 After = Literal["release", "refusal"]
 _KEEPS: Final = ("set", "overwritten", "prolonged")
-_GRANTS: Final = ("acquire", "reenter")
 
 _WORDS: Final[dict[After, str]] = {
     "release": "the release had succeeded",
@@ -145,7 +145,7 @@ class _KeySetters:
         rows, calls = ledger.rows, ledger.calls
         self._of_value: defaultdict[tuple[str, str, str], set[int]] = defaultdict(set)
         self._of_owner: defaultdict[int, set[int]] = defaultdict(set)
-        granting = rows[rows["f"].isin(_GRANTS) & rows["is_in_call"] & ~beside & (rows["owner"] >= 0)]
+        granting = rows[rows["f"].isin(GRANTS) & rows["is_in_call"] & ~beside & (rows["owner"] >= 0)]
         for client, key, value, owner, call in rows_of(granting, "client", "key", "value", "owner", "call"):
             self._of_owner[owner].add(call)
             if value is not None:

@@ -34,6 +34,7 @@ from fencepost.quorum import quorum
 from fencepost.text import milliseconds, out_of, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
+from harness.history.calls import GRANTS
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import places_of, rows_of
 from harness.history.key_changes import ENDINGS
@@ -53,7 +54,6 @@ EARLY: Final = 0.4
 SILENT: Final = 0.2
 LEAST_ANSWERS: Final = 2
 LEAST: Final = 2
-_GRANTS: Final = ("acquire", "reenter")
 
 
 class Figures(KeyFigures, frozen=True):
@@ -132,7 +132,7 @@ def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, tuple[set[str], int, 
     request of its client had prolonged; never, if that is not seen."""
     rows, places = ledger.rows, places_of(run.sections)
     own = rows[rows["key"].isin(list(lock_keys(run, ledger))).to_numpy(bool)]
-    is_set = own["what"].isin(["set", "overwritten", "changed"]) & own["f"].isin(_GRANTS) & own["is_in_call"]
+    is_set = own["what"].isin(["set", "overwritten", "changed"]) & own["f"].isin(GRANTS) & own["is_in_call"]
     set_by = own[(is_set & (own["outcome"] == "ok")).to_numpy(bool)]
     ends = own[own["what"].isin(ENDINGS).to_numpy(bool)]
     end_of = {of: (str(what), at) for of, what, at in rows_of(ends, "of", "what", "at_ns")}

@@ -36,7 +36,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import change_told, how_sent
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
-from harness.history.calls import NO_CALL
+from harness.history.calls import GRANTS, NO_CALL
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import grouped, known, places_of, rows_of
 from harness.history.ledger import Change, Ledger
@@ -47,7 +47,6 @@ from harness.verdict import Answer, Finding
 
 How = Literal["overwritten", "prolonged", "deleted", "removed"]
 _HOW: Final[tuple[How, ...]] = ("overwritten", "prolonged", "deleted", "removed")
-_GRANTS: Final = ("acquire", "reenter")
 _READS: Final = ("GET", "HGET", "HGETALL", "HMGET", "MGET", "GETEX")
 _PLAIN: Final = ("SET", "SETEX", "PSETEX", "MSET")
 _OF_SETTER: Final = ("event", "client", "by", "task", "life", "f", "section", "outcome", "at_ns", "from_client_ns")
@@ -189,7 +188,7 @@ class _KeyOwners:
             return None
         section = self._places.get(self._of(setter))
         is_granted = section is not None and (
-            setter["outcome"] == "ok" if setter["f"] in _GRANTS else setter["f"] in ("extend", "held")
+            setter["outcome"] == "ok" if setter["f"] in GRANTS else setter["f"] in ("extend", "held")
         )
         if call is None and section is not None and 0 <= setter["from_client_ns"] < self._requested[section]:
             is_granted = False  # an earlier round of the acquire had set it
@@ -242,12 +241,12 @@ def _is_of_another_task(change: Any, holder: _Holder) -> bool:
 def _is_wrong(change: Any, holder: _Holder) -> bool:
     """Whether no lock may do that to what the holder has."""
     how, f = change["what"], change["f"]
-    extends = f in ("extend", "held") or (not change["is_in_call"] and f in _GRANTS)
+    extends = f in ("extend", "held") or (not change["is_in_call"] and f in GRANTS)
     if not holder.is_inside:
         return extends and how != "deleted"
     if how != "overwritten":
         return True
-    return extends or (f in _GRANTS and change["outcome"] == "ok") or change["command"] in _PLAIN
+    return extends or (f in GRANTS and change["outcome"] == "ok") or change["command"] in _PLAIN
 
 
 def _only_keeps(change: Any, single: set[str]) -> bool:

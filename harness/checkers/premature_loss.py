@@ -27,7 +27,7 @@ from harness.explain.requests import who_did
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows
 from harness.history.groups import places_of, rows_of
-from harness.history.key_changes import ENDINGS
+from harness.history.key_changes import ENDINGS, SETS
 from harness.history.ledger import Change
 from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded
@@ -111,7 +111,7 @@ def _own_deletions(run: Recorded, client: str, life: int, section: int) -> _Dele
         return _Deletions()
     rows = ledger.rows[ledger.rows["key"].isin(list(lock_keys(run, ledger))).to_numpy(bool)]
     its = (rows["task"] == client) & (rows["life"] == life) & (rows["section"] == section)
-    is_set = its & rows["what"].isin(["set", "overwritten"]) & (rows["f"] == "acquire") & (rows["outcome"] == "ok")
+    is_set = its & rows["what"].isin(SETS) & (rows["f"] == "acquire") & (rows["outcome"] == "ok")
     last = rows[is_set.to_numpy(bool)].groupby("node", observed=True).tail(1)
     ends = rows[(rows["what"].isin(ENDINGS) & rows["of"].isin(last.index)).to_numpy(bool)]
     changes = [ledger.change(int(row)) for row in ends.index]

@@ -19,13 +19,12 @@ from harness.explain.examples import Side
 from harness.explain.kept_permits import each_in_words, kept_by
 from harness.explain.requests import client_of, how_sent
 from harness.history.groups import places_of, rows_of
-from harness.history.key_changes import ENDINGS
+from harness.history.key_changes import ENDINGS, SETS
 from harness.history.ledger import Change, Ledger
 from harness.history.permits_out import raised_by_gone
 from harness.history.recorded import Recorded
 
 _RAISES: Final = ("INCR", "INCRBY")
-_SETS: Final = ("set", "overwritten")
 
 
 def by_count(run: Recorded, earlier: Side, later: Side) -> str | None:
@@ -64,7 +63,7 @@ def _acquired(ledger: Ledger, node: str, side: Side) -> pd.DataFrame:
     """What the side's acquire changed on a node, but for the time to live."""
     rows = ledger.rows
     its = (rows["node"] == node) & (rows["task"] == side.client) & (rows["section"] == side.section)
-    its &= rows["what"].isin((*_SETS, "changed", "deleted"))
+    its &= rows["what"].isin((*SETS, "changed", "deleted"))
     its &= (rows["life"] == side.life) & (rows["f"] == "acquire") & rows["is_in_call"] & (rows["request"] >= 0)
     return rows[its.to_numpy(bool)]
 
@@ -72,7 +71,7 @@ def _acquired(ledger: Ledger, node: str, side: Side) -> pd.DataFrame:
 def _taken(others: pd.DataFrame, key: str) -> int | None:
     """The row in which the key was set, if the acquire had not deleted it again."""
     own = others[(others["key"] == key).to_numpy(bool)]
-    return int(own.index[-1]) if own["what"].iloc[-1] in _SETS else None
+    return int(own.index[-1]) if own["what"].iloc[-1] in SETS else None
 
 
 def _is_set_by_such(run: Recorded, ledger: Ledger, key: str, guest: Side, other: Side) -> bool:

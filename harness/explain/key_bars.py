@@ -9,10 +9,10 @@ from typing import Any, Final
 from harness.explain.requests import changes_where
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.key_changes import SETS
 from harness.history.ledger import Ledger
 from harness.history.recorded import Recorded
 
-_BEGINS: Final = ("set", "overwritten")
 _UNSEEN: Final = "lost"
 
 
@@ -56,7 +56,7 @@ def key_bars(
     if ledger is None:
         return []
     rows = ledger.rows
-    here = rows["key"].isin(list(keys)) & rows["what"].isin(_BEGINS) & (rows["since_ns"] <= to_ns)
+    here = rows["key"].isin(list(keys)) & rows["what"].isin(SETS) & (rows["since_ns"] <= to_ns)
     if nodes:
         here &= rows["node"].isin(list(nodes))
     bars = (_bar(run, ledger, change, requests) for change in changes_where(ledger, here))

@@ -10,13 +10,14 @@ import numpy as np
 from fencepost.history import process_of
 from fencepost.text import listed, plural, printable
 from harness.explain.words import at
+from harness.history.error_replies import REFUSALS
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.key_changes import SETS
 from harness.history.ledger import Change
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded
 
 LEAST: Final = 3
-_REFUSALS: Final = ("null", "0", "false")
 
 
 def refused_by_own(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int) -> str | None:
@@ -42,7 +43,7 @@ def _found(run: Recorded, clients: set[str], since_ns: int, until_ns: int) -> It
     if ledger is None:
         return
     rows = ledger.rows
-    is_set = rows["what"].isin(["set", "overwritten"]) & rows["client"].isin(clients)
+    is_set = rows["what"].isin(SETS) & rows["client"].isin(clients)
     is_set &= (rows["f"] == "acquire") | rows["f"].isna()
     is_set &= rows["value"].notna() & rows["at_ns"].between(since_ns, until_ns)
     for row in np.flatnonzero(is_set.to_numpy(bool)).tolist():
@@ -51,5 +52,5 @@ def _found(run: Recorded, clients: set[str], since_ns: int, until_ns: int) -> It
         gone_ns = FOREVER_NS if end is None else end["since_ns"]
         for one in ledger.sent.between(str(change["client"]), str(change["node"]), int(change["at_ns"]), until_ns):
             is_again = change["value"] in one.arguments and change["key"] in one.keys
-            if is_again and one.reply in _REFUSALS and one.from_client_ns < gone_ns:
+            if is_again and one.reply in REFUSALS and one.from_client_ns < gone_ns:
                 yield change, one

@@ -35,13 +35,13 @@ from harness.history.groups import Bools
 from harness.history.ledger import Change, Ledger
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded
+from harness.history.sent_after import SLACK_NS
 
 LEAST: Final = 3
 SHARE: Final = 1 / 4
 _MANY: Final = 100
 """How many granted acquires are looked at to learn how they end."""
 _SCRIPTED: Final = ("EVAL", "FCALL")
-_SLACK_NS: Final = 250_000_000
 _CONNECTING: Final = frozenset({"HELLO", "AUTH", "CLIENT", "SELECT", "PING", "SCRIPT", "COMMAND", "INFO"})
 
 
@@ -170,7 +170,7 @@ class _Attempts:
         return any(
             client in event.halted_clients or any(hits_link(event, client, node) for node in nodes)
             for event, began, done in longest_windows(run.faults)
-            if began <= until_ns and done >= since_ns - _SLACK_NS
+            if began <= until_ns and done >= since_ns - SLACK_NS
         )
 
 

@@ -13,11 +13,11 @@ from harness.explain.words import at
 from harness.history.error_replies import is_refusal
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
+from harness.history.key_changes import SETS
 from harness.history.ledger import Ledger
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded
 
-_SETS: Final = ("set", "overwritten")
 _ADD_ONCE: Final = ("SADD", "ZADD")
 """What these add is there once, however often."""
 
@@ -77,7 +77,7 @@ def _told(run: Recorded, ledger: Ledger, node: str, earlier: Side, later: Side) 
     words = [{word for one in asked for word in one.arguments} for asked in (first, second)]
     unowned = run.unowned
     values = (words[0] & words[1]) - unowned.values
-    is_set = (rows["node"] == node) & rows["what"].isin(_SETS) & rows["value"].isin(values)
+    is_set = (rows["node"] == node) & rows["what"].isin(SETS) & rows["value"].isin(values)
     is_set &= ~rows["key"].isin(unowned.counters | unowned.places)  # a count is the value of no client
     for event, key, value, since_ns in rows_of(rows[is_set.to_numpy(bool)], "event", "key", "value", "since_ns"):
         ended = ledger.end_of_event(event)

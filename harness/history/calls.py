@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from harness.history.run_tables import RunTables
 
 NO_CALL: Final = -1
+GRANTS: Final = ("acquire", "reenter")
+"""The calls that are granted a lease."""
 _STEPS: Final = {"acquiring": "acquire", "extending": "extend", "releasing": "release"}
 """What a client says it is doing while the lock works for it, and what was asked of the lock."""
 

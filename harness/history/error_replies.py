@@ -15,7 +15,10 @@ import msgspec
 ERROR_REPLY: Final = '{"error"'
 """How the record of a reply begins that is an error."""
 _TEXT: Final = f'{ERROR_REPLY}:"'
-_RUNS_SCRIPT: Final = frozenset({"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "FCALL_RO"})
+REFUSALS: Final = ("null", "0", "false")
+"""The replies by which commands and scripts say no."""
+RUN_SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
+_READ_BY_SCRIPTS: Final = ("EVAL_RO", "EVALSHA_RO", "FCALL_RO")
 _SAYS: Final = re.compile(r"""\b(?:error_reply|error|err["']?\]?\s*=(?!=))\s*\(?\s*(?:(["'])(.*?)\1)?""")
 """What a script says: a text, or (without one) what it puts together."""
 _OF_SERVERS: Final = frozenset(
@@ -30,7 +33,7 @@ _RAISED_BY_SERVER: Final = ("ERR Function not found", "ERR unknown command", "ER
 
 def is_refusal(reply: str | None) -> bool:
     """Whether the node answered no, in one of the ways in which commands and scripts do, or with an error."""
-    return reply is not None and (reply in ("null", "0", "false") or reply.startswith(ERROR_REPLY))
+    return reply is not None and (reply in REFUSALS or reply.startswith(ERROR_REPLY))
 
 
 def error_of(reply: str | None) -> str | None:
@@ -46,7 +49,7 @@ def error_of(reply: str | None) -> str | None:
 def may_be_the_scripts(command: str, script: str | None, error: str) -> bool:
     """Whether this error, the answer to such a command, may be what its script said itself. `script`: its text; None if
     that is not on record."""
-    if command not in _RUNS_SCRIPT or error.startswith(("NOSCRIPT", *_RAISED_BY_SERVER)):
+    if command not in (*RUN_SCRIPTS, *_READ_BY_SCRIPTS) or error.startswith(("NOSCRIPT", *_RAISED_BY_SERVER)):
         return False
     if script is None:
         return error.partition(" ")[0] not in _OF_SERVERS

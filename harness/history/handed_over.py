@@ -17,13 +17,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.history.calls import NO_CALL, Calls
+from harness.history.calls import GRANTS, NO_CALL, Calls
+from harness.history.error_replies import RUN_SCRIPTS
+from harness.history.key_changes import SETS
 
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
-
-_ACQUIRES = ("acquire", "reenter")
-_SCRIPTS = ("EVAL", "EVALSHA", "FCALL")
 
 
 def handed_over(rows: pd.DataFrame, calls: Calls, wire: WireRecord) -> dict[int, int]:
@@ -47,14 +46,14 @@ def handed_over(rows: pd.DataFrame, calls: Calls, wire: WireRecord) -> dict[int,
         if client != setters[row] or (calls.was_refused(call) and calls.complete_ns[call] < sent_ns[row])
     }
     commands = rows["command"].tolist()
-    scripts = {said[row][0] for row in found if commands[row] in _SCRIPTS}
-    unread = (row for row, value in values.items() if value is None and commands[row] in _SCRIPTS)
+    scripts = {said[row][0] for row in found if commands[row] in RUN_SCRIPTS}
+    unread = (row for row, value in values.items() if value is None and commands[row] in RUN_SCRIPTS)
     return found | {row: NO_CALL for row in unread if said[row][0] in scripts}
 
 
 def _values(rows: pd.DataFrame) -> dict[int, str | None]:
     """By row in which a client's request set a key: its value, or else what was read when the key was prolonged."""
-    is_set = rows["what"].isin(["set", "overwritten"]) & (rows["cause"] == "request") & (rows["by"] == "client")
+    is_set = rows["what"].isin(SETS) & (rows["cause"] == "request") & (rows["by"] == "client")
     is_told = rows["value"].notna().to_numpy(bool)
     later = rows[(rows["what"] == "prolonged").to_numpy(bool) & is_told]
     found = dict(zip(later["of"].tolist(), later["value"].tolist(), strict=True))
@@ -83,6 +82,6 @@ def _receivers(values: Set[str], calls: Calls, wire: WireRecord) -> dict[str, tu
             (client,) = clients
             sent_ns, task = first[value]
             (call,), (is_inside,) = calls.at(client, np.array([sent_ns]), [""], np.array([task], object))
-            if is_inside and (call == NO_CALL or calls.f[call] in _ACQUIRES):
+            if is_inside and (call == NO_CALL or calls.f[call] in GRANTS):
                 found[value] = client, int(call)
     return found

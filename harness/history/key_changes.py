@@ -29,6 +29,8 @@ import pandas as pd
 from fencepost.history import KeyEvent
 from harness.history.fault_windows import FOREVER_NS
 
+SETS: Final = ("set", "overwritten")
+"""What puts a new value into a key."""
 ENDINGS: Final = ("overwritten", "deleted", "expired", "evicted", "lost")
 """What ends that a key holds what was set."""
 
@@ -117,7 +119,7 @@ def _change(rows: list[_ChangeRow], node: _Node, event: KeyEvent, place: int) ->
             what = "changed" if event.is_hash or kind == "changed" else "overwritten"
             if kind == "set" and value is not None and value == held.value:
                 what = "prolonged"
-        if what in ("set", "overwritten"):
+        if what in SETS:
             node.held[key] = _Holding(len(rows), value, _expiry(event))
         elif held is not None:
             node.held[key] = _Holding(held.row, value, _expiry(event))

@@ -18,12 +18,12 @@ import numpy as np
 import pandas as pd
 
 from fencepost.history import FIELDS_APART, process_of
-from harness.history.calls import NO_CALL
+from harness.history.calls import GRANTS, NO_CALL
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints, places_of, rows_of
 from harness.history.held_keys import HeldKey, held_keys
 from harness.history.key_holdings import Watched
-from harness.history.key_setters import GRANTS, NO_SECTION, Setters, done_with, objects, with_setters
+from harness.history.key_setters import NO_SECTION, Setters, done_with, objects, with_setters
 from harness.history.ledger import Ledger
 from harness.history.unowned import Unowned
 

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.history import process_of
-from harness.history.calls import NO_CALL
+from harness.history.calls import GRANTS, NO_CALL
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import known
 from harness.history.ledger import Ledger
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from harness.history.run_tables import RunTables
 
 NO_SECTION: Final = -1
-GRANTS: Final = ("acquire", "reenter")
 _WHILE_INSIDE: Final = ("extend", "held", "leave")
 _READABLE: Final = ("SET", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "HSET", "HSETNX", "HMSET", "HINCRBY")
 """What these set can be read; a value of theirs that was not read was gone too soon."""

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from fencepost.history import process_of
 from harness.history.calls import Calls
+from harness.history.error_replies import RUN_SCRIPTS
 
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
@@ -31,7 +32,6 @@ Change = Mapping[Hashable, Any]
 _RELEASES: Final = ("release", "leave")
 _TAKES: Final = ("deleted", "changed")
 _SETS: Final = ("set", "overwritten", "prolonged")
-_SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
 
 
 def late_releases(rows: pd.DataFrame, calls: Calls, wire: WireRecord) -> dict[int, int]:
@@ -116,4 +116,4 @@ def _words(rows: pd.DataFrame, wire: WireRecord) -> list[tuple[str, str]]:
     """By row, its command, and the script if it is one."""
     arguments = wire.requests["arguments"].take(pa.array(rows["request"].to_numpy(np.int64))).to_pylist()
     commands = rows["command"].tolist()
-    return [(of, said[0] if of in _SCRIPTS else "") for of, said in zip(commands, arguments, strict=True)]
+    return [(of, said[0] if of in RUN_SCRIPTS else "") for of, said in zip(commands, arguments, strict=True)]

@@ -39,7 +39,7 @@ from harness.history.entries import Entry, all_entries, keys_with_entries
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 from harness.history.handed_over import handed_over
-from harness.history.key_changes import ENDINGS, derive_changes
+from harness.history.key_changes import ENDINGS, SETS, derive_changes
 from harness.history.late_releases import late_releases
 from harness.history.link_activity import Links
 from harness.history.node_requests import NodeRequests, names_in, names_of
@@ -207,7 +207,7 @@ def _told(changes: pd.DataFrame, causes: ChangeRequests, wire: WireRecord, calls
     what, of = _kept(what, changes, request, wire)
     columns = _of_requests(request, np.where(is_asked, causes.connection, NONE), wire)
     call, is_in_call = _calls(columns, changes["key"].to_numpy(object), calls, are_noted=wire.notes_tasks)
-    owner = np.where(np.isin(what, ("set", "overwritten")), np.arange(len(what)), of)
+    owner = np.where(np.isin(what, SETS), np.arange(len(what)), of)
     columns["sender"] = columns.pop("task")
     columns = {"request": request, **columns, **_of_calls(call, calls), "is_in_call": is_in_call, "owner": owner}
     columns["did"] = _did(changes, columns["command"], request, wire)
@@ -237,7 +237,7 @@ def _kept(what: Any, changes: pd.DataFrame, request: Ints, wire: WireRecord) -> 
     over = np.flatnonzero((what == "overwritten") & (of >= 0) & (request != NONE))
     if not len(over):
         return what, of
-    said = names_in(wire.requests, request[(setting := np.flatnonzero(np.isin(what, ("set", "overwritten"))))])
+    said = names_in(wire.requests, request[(setting := np.flatnonzero(np.isin(what, SETS)))])
     named = [set().union(*map(names_of, words)) for words in said]
     every, own = set[str]().union(*named), dict(zip(setting.tolist(), named, strict=True))
     held = zip(over.tolist(), *(changes[name].iloc[over].tolist() for name in ("value", "was")), strict=True)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from harness.history.calls import GRANTS
+from harness.history.key_changes import SETS
 from harness.history.ledger import Ledger
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
-_GRANTS: Final = ("acquire", "reenter")
 _NEARLY_ALL: Final = 0.9
 
 
@@ -26,7 +27,7 @@ def lock_keys(run: Recorded, ledger: Ledger) -> set[str]:
     if run.owners is not None:
         found |= set(run.owners.holdings["key"].astype(str).unique())
     if not found:
-        is_set = rows["what"].isin(["set", "overwritten"]) & (rows["f"] == "acquire") & rows["value"].notna()
+        is_set = rows["what"].isin(SETS) & (rows["f"] == "acquire") & rows["value"].notna()
         names = {str(key) for key in rows["key"][is_set].unique()}
         names -= set() if run.owners is None else run.owners.copies
         for key in asked:
@@ -43,11 +44,11 @@ def keys_of_single_sections(run: Recorded, ledger: Ledger) -> set[str]:
     if run.is_exclusive:
         return set()
     rows, asked = ledger.rows, [str(key) for key in run.ops["key"].unique()]
-    granted = rows["f"].isin(_GRANTS) & (rows["outcome"] == "ok") & rows["is_in_call"] & (rows["section"] >= 0)
+    granted = rows["f"].isin(GRANTS) & (rows["outcome"] == "ok") & rows["is_in_call"] & (rows["section"] >= 0)
     is_set = granted & (rows["what"] == "set")
     names = {str(key) for key in rows["key"][is_set].unique() if any(name in str(key) for name in asked)}
     # A client that extends its lease may write its key anew.
-    is_extension = by_its_setter(rows) & ~(rows["f"].isin(_GRANTS) & rows["is_in_call"]).to_numpy(bool)
+    is_extension = by_its_setter(rows) & ~(rows["f"].isin(GRANTS) & rows["is_in_call"]).to_numpy(bool)
     is_change = (rows["what"].isin(["changed", "overwritten"]) & rows["is_seen"]).to_numpy(bool)
     names -= set(rows["key"][is_change & ~is_extension].astype(str).unique())
     own = rows["key"].isin(list(names))

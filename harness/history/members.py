@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from harness.history.calls import GRANTS
 from harness.history.entries import RENEW, Entry
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import places_of, rows_of
@@ -26,7 +27,6 @@ from harness.history.ledger import Change, Ledger
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
-_GRANTS: Final = ("acquire", "reenter")
 _WHOLE: Final = ("DEL", "UNLINK", "SET", "GETDEL")
 _TAKEN: Final = ("deleted", "overwritten")
 _COLUMNS: Final = ("had_until_ns", "did", "task", "life", "section")
@@ -71,7 +71,7 @@ def _members(run: Recorded, ledger: Ledger, keys: Collection[str]) -> Iterator[t
         place = places.get((put["task"], put["life"], put["section"])) if put else None
         if place is not None:
             told.append((entry, Member(str(put["client"]), str(put["task"]), place)))
-            if put["is_in_call"] and put["f"] in _GRANTS:
+            if put["is_in_call"] and put["f"] in GRANTS:
                 sections[entry.key, entry.member].add(place)
     for entry, member in told:
         if entry.ended >= 0 and sections[entry.key, entry.member] == {member.section}:
@@ -84,7 +84,7 @@ def _renewed_until_ns(run: Recorded, ledger: Ledger, entry: Entry, change: Chang
     put, rows = ledger.change(entry.added), ledger.rows
     times = since_ns, int(change["since_ns"])
     is_counted_well = run.watched.saw(entry.node, *times) and not run.wrong_clocks.touch(entry.node, *times)
-    if put["f"] not in _GRANTS or not put["is_in_call"] or not is_counted_well:
+    if put["f"] not in GRANTS or not put["is_in_call"] or not is_counted_well:
         return 0
     own = rows.iloc[entry.added : entry.ended + 1]
     own = own[((own["node"] == entry.node) & (own["key"] == entry.key)).to_numpy(bool)]

@@ -20,6 +20,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fencepost.history import process_of
+from harness.history.calls import GRANTS
+from harness.history.error_replies import RUN_SCRIPTS
 from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS
@@ -32,9 +34,7 @@ from harness.history.waiting import SECOND_NS
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
-_GRANTS: Final = ("acquire", "reenter")
 LEAST: Final = 3
-_SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
 _SET: Final = ("set", "overwritten", "changed")
 
 
@@ -83,7 +83,7 @@ def _is_done(ledger: Ledger, request: Request) -> bool:
 
 def _like(request: Request) -> tuple[str, ...]:
     """The command, and which script it calls."""
-    return request.words[:2] if request.command.upper() in _SCRIPTS else request.words[:1]
+    return request.words[:2] if request.command.upper() in RUN_SCRIPTS else request.words[:1]
 
 
 def _elsewhere(
@@ -116,7 +116,7 @@ def _set_by(ledger: Ledger, section: Any) -> tuple[set[str], set[str]]:
     """The nodes on which the acquire of this section set keys, and these."""
     rows = ledger.rows
     own = (rows["task"] == section.client) & (rows["section"] == section.section) & (rows["life"] == section.life)
-    own &= rows["f"].isin(_GRANTS) & rows["is_in_call"] & rows["what"].isin(_SET)
+    own &= rows["f"].isin(GRANTS) & rows["is_in_call"] & rows["what"].isin(_SET)
     some = rows[own.to_numpy(bool)]
     return set(some["node"].astype(str)), set(some["key"].astype(str))
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pandas as pd
 
 from fencepost.quorum import quorum
+from harness.history.calls import GRANTS
 from harness.history.entries import ADD, REMOVE
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import places_of, rows_of
@@ -23,7 +24,6 @@ from harness.history.ledger import Ledger
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
-_GRANTS: Final = ("acquire", "reenter")
 _PUT: Final = (*ADD, "INCR", "INCRBY")
 _TAKE: Final = (*REMOVE, "DECR", "DECRBY", "DEL", "UNLINK")
 
@@ -44,7 +44,7 @@ def places_in_keys(run: Recorded, ledger: Ledger) -> Iterator[Place]:
     if run.is_exclusive:
         return
     rows = _lasting(ledger.rows)
-    did, granted = rows["did"].astype(str).str.upper(), rows["f"].isin(_GRANTS) & (rows["outcome"] == "ok")
+    did, granted = rows["did"].astype(str).str.upper(), rows["f"].isin(GRANTS) & (rows["outcome"] == "ok")
     granted &= rows["is_in_call"] & rows["is_seen"]
     puts = rows[granted & did.isin(_PUT) & rows["what"].isin(["set", "changed"])]
     takes = rows[(rows["f"] == "release") & did.isin(_TAKE)]

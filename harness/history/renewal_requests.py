@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from fencepost.quorum import quorum
+from harness.history.error_replies import REFUSALS
 from harness.history.fault_windows import longest_windows
 from harness.history.groups import rows_of
 from harness.history.ledger import Ledger
@@ -21,7 +22,6 @@ QUESTIONS: Final = (
     *("EVAL_RO", "EVALSHA_RO", "FCALL_RO"),
 )
 """Commands that change nothing."""
-_REFUSALS: Final = ("0", "null", "false")
 
 
 def renewal_requests(run: Recorded, sent: NodeRequests, section: Any, keys: Collection[str]) -> list[Request]:
@@ -51,7 +51,7 @@ def renewals_by_node(
 
 def said_no(ledger: Ledger, one: Request) -> bool:
     """Whether the node said no, and did nothing: a script that says nothing may have renewed it."""
-    if one.reply not in _REFUSALS or one.command.upper() in QUESTIONS:
+    if one.reply not in REFUSALS or one.command.upper() in QUESTIONS:
         return False
     return not (ledger.rows["from_client_ns"] == one.from_client_ns).any()
 

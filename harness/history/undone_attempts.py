@@ -21,6 +21,7 @@ import numpy as np
 
 from fencepost.history import process_of
 from harness.history.fault_windows import longest_windows
+from harness.history.key_changes import SETS
 from harness.history.node_requests import NodeRequests, Request
 from harness.history.sent_after import SLACK_NS
 
@@ -36,7 +37,7 @@ def attempts_never_undone(run: Recorded, ledger: Ledger) -> Iterator[Change]:
     """The changes by which attempts that were refused set a key that then expired; none if the lock took any attempt
     back whose answer it had not had."""
     rows, sent = ledger.rows, ledger.sent
-    is_set = rows["what"].isin(["set", "overwritten"]) & (rows["request"] >= 0) & (rows["by"] == "client")
+    is_set = rows["what"].isin(SETS) & (rows["request"] >= 0) & (rows["by"] == "client")
     refused = is_set & rows["is_in_call"] & (rows["f"] == "acquire") & (rows["outcome"] == "fail")
     if not refused.any() or _takes_back(rows, refused.to_numpy(bool)):
         return

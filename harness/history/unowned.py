@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 
 from harness.history.entries import ADD_FIELDS
+from harness.history.error_replies import RUN_SCRIPTS
+from harness.history.key_changes import SETS
 
 if TYPE_CHECKING:
     from harness.history.ledger import Ledger
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
 COUNTS: Final = ("INCR", "INCRBY", "DECR", "DECRBY")
 _COUNTS_FIELDS: Final = "HINCRBY"
 _IN_PLACE: Final = ("APPEND", "SETRANGE", "SETBIT", "BITFIELD")
-_SETS: Final = ("set", "overwritten")
 _LEAVE: Final = ("HDEL",)
-_SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
 _TURNS: Final = 3
 _MOST_DIGITS: Final = 18
 """More are no number that a server counts with."""
@@ -86,16 +86,16 @@ def _marks(run: RunTables, rows: pd.DataFrame) -> frozenset[str]:
     """Of a lock with one holder, what its releases leave in a hash is no holder's, either (a token, say), unless an
     acquire has set just that."""
     released = rows["f"] == "release"
-    marks = set(_of_several(rows[(released & rows["what"].isin(_SETS)).to_numpy(bool)]))
+    marks = set(_of_several(rows[(released & rows["what"].isin(SETS)).to_numpy(bool)]))
     if run.is_exclusive:
-        acquired = rows["value"][((rows["f"] == "acquire") & rows["what"].isin(_SETS)).to_numpy(bool)]
+        acquired = rows["value"][((rows["f"] == "acquire") & rows["what"].isin(SETS)).to_numpy(bool)]
         left = _of_several(rows[(released & rows["did"].isin(_LEAVE)).to_numpy(bool)])
         marks |= set(left) - set(acquired.dropna().astype(str))
     return frozenset(value for value in marks if not _COUNT(value))
 
 
 def _counts(rows: pd.DataFrame) -> frozenset[str]:
-    scripted = rows["command"].isin(_SCRIPTS) & rows["what"].isin(_SETS)
+    scripted = rows["command"].isin(RUN_SCRIPTS) & rows["what"].isin(SETS)
     return frozenset(filter(_COUNT, _of_several(rows[scripted.to_numpy(bool)])))
 
 

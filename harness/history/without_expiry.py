@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from fencepost.quorum import quorum
+from harness.history.calls import GRANTS
 from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.groups import rows_of
 from harness.history.key_owners import Owners
+from harness.history.sent_after import SLACK_NS
 
 if TYPE_CHECKING:
     from harness.history.ledger import Ledger
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
 
 LEAST_TRIES: Final = 3
 """A single try may have been refused for a reason of its own."""
-_GRANTS: Final = ("acquire", "reenter")
-_SLACK_NS: Final = 250_000_000
-"""What a fault held up may arrive so long after it."""
 
 
 class Leftover(NamedTuple):
@@ -55,7 +54,7 @@ def are_taken_over(owners: Owners, ledger: Ledger, *, from_holders: bool = False
     before = rows.iloc[own["of"].to_numpy(np.int64)]
     known = before["client"].notna().to_numpy(bool)
     if from_holders:
-        known = known & before["f"].isin([*_GRANTS, "extend", "held"]).to_numpy(bool)
+        known = known & before["f"].isin([*GRANTS, "extend", "held"]).to_numpy(bool)
     return bool((known & (before["client"].to_numpy(object) != own["client"].to_numpy(object))).any())
 
 
@@ -96,5 +95,5 @@ def _is_in_the_way(run: Recorded, try_: _Try, left: Sequence[Leftover], used: in
     return not any(
         try_.client in event.paused_clients or any(hits_link(event, try_.client, node) for node in nodes)
         for event, since, until in longest_windows(run.faults)
-        if since <= try_.to_ns and until >= try_.from_ns - _SLACK_NS
+        if since <= try_.to_ns and until >= try_.from_ns - SLACK_NS
     )
