@@ -36,7 +36,7 @@ from harness.history.groups import Bools, Ints, rows_of
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded, named
 from harness.history.standing_still import stood_still_ns
-from harness.history.waiting import SECOND_NS
+from harness.history.waits import SECOND_NS
 from harness.verdict import Answer
 
 SHORT: Final = 1 / 8

@@ -37,7 +37,7 @@ from harness.history.link_activity import BLOCKING, time_limit_ns
 from harness.history.recorded import Recorded
 from harness.history.stretches import in_order, longest, longest_ms
 from harness.history.subscriptions import OF_THE_NODE
-from harness.history.waiting import patience_ns
+from harness.history.waits import patience_ns
 from harness.verdict import Answer, Finding
 
 

@@ -28,8 +28,7 @@ from harness.history.groups import rows_of
 from harness.history.link_activity import Links
 from harness.history.recorded import Recorded
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
-from harness.history.waiting import patience_ns, silences
-from harness.history.waits import Wait, in_the_way
+from harness.history.waits import Wait, in_the_way, patience_ns, silences
 from harness.verdict import Answer, Finding
 
 _DOING: Final = {"acquiring": "acquire", "extending": "extend", "releasing": "release"}

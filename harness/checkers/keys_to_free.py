@@ -28,7 +28,7 @@ from harness.history.held_keys import HeldKey
 from harness.history.key_owners import Owners
 from harness.history.recorded import Recorded
 from harness.history.undone_attempts import attempts_never_undone
-from harness.history.waiting import SLACK_NS
+from harness.history.waits import SLACK_NS
 
 After = Literal["release", "release unsent", "release denied", "attempt", "attempt not undone"]
 _WHILE_INSIDE: Final = ("extend", "held")

@@ -35,8 +35,7 @@ from harness.history.recorded import Recorded
 from harness.history.standing_still import ran_ns
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
 from harness.history.subscriptions import LISTEN
-from harness.history.waiting import short_ns
-from harness.history.waits import Wait, in_the_way
+from harness.history.waits import Wait, in_the_way, short_ns
 from harness.verdict import Answer, Finding
 
 LEAST: Final = 3

@@ -34,8 +34,7 @@ from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded
 from harness.history.stretches import Stretch, in_order, longest
 from harness.history.subscriptions import OF_THE_NODE, Subscription, Subscriptions
-from harness.history.waiting import SLACK_NS, short_ns, waiting_clients
-from harness.history.waits import Wait, in_the_way
+from harness.history.waits import SLACK_NS, Wait, in_the_way, short_ns, waiting_clients
 from harness.verdict import Answer, Finding
 
 LEAST: Final = LEAST_OVERSLEPT

@@ -45,7 +45,7 @@ from harness.history.node_requests import NodeRequests, Request
 from harness.history.recorded import Recorded, named
 from harness.history.renewal_requests import could_renew, renewal_requests
 from harness.history.standing_still import ran_ns
-from harness.history.waiting import SECOND_NS
+from harness.history.waits import SECOND_NS
 from harness.verdict import Answer
 
 SHARE: Final = 0.9

@@ -5,7 +5,7 @@ lock is free for moments only, and the other tasks of the process ask all the ti
 the process show that a task sleeps on. It has stopped asking if all of this was so within one acquire:
 
 - it had asked, and was answered; then it sent nothing that can tell it of the lock, for `SLACK_NS` longer than a client
-  may sleep beside a free lock (`harness.history.waiting.patience_ns`), in which it ran. To subscribe to a channel,
+  may sleep beside a free lock (`harness.history.waits.patience_ns`), in which it ran. To subscribe to a channel,
   or to leave it, is not to ask. What a thread of the lock sent, which is of no task, may be for this one;
 - whatever its process had sent in this acquire until then was answered, and none of the connections that it may have
   used was closed meanwhile;
@@ -36,8 +36,7 @@ from harness.history.recorded import Recorded
 from harness.history.standing_still import ran_ns
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
 from harness.history.subscriptions import LEAVE, LISTEN, closed_connections
-from harness.history.waiting import SLACK_NS, patience_ns
-from harness.history.waits import Wait, in_the_way
+from harness.history.waits import SLACK_NS, Wait, in_the_way, patience_ns
 from harness.verdict import Answer, Finding
 
 OVERTAKEN: Final = 10

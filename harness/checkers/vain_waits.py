@@ -47,17 +47,17 @@ from harness.history.link_activity import BLOCKS
 from harness.history.recorded import Recorded
 from harness.history.stretches import Stretch, longest
 from harness.history.subscriptions import LostPushes, Message, Subscriptions
-from harness.history.waiting import (
+from harness.history.waits import (
     SECOND_NS,
     SLACK_NS,
     Span,
+    Wait,
     Waiting,
     patience_ns,
     short_ns,
     silences,
     waiting_clients,
 )
-from harness.history.waits import Wait
 
 TIMES: Final = 3
 LEAST_ANSWERS: Final = 3

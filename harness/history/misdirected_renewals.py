@@ -29,7 +29,7 @@ from harness.history.ledger import Ledger
 from harness.history.lock_keys import lock_keys
 from harness.history.node_requests import Request
 from harness.history.renewal_requests import QUESTIONS, renewals_by_node, said_no
-from harness.history.waiting import SECOND_NS
+from harness.history.waits import SECOND_NS
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
