@@ -14,10 +14,16 @@ from harness.explain.words import at
 from harness.history.error_replies import ERROR_REPLY
 from harness.history.ledger import Ledger
 from harness.history.lock_keys import lock_keys
-from harness.history.misdirected_renewals import Misdirected, misdirected_renewals
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded
-from harness.history.renewal_requests import could_renew, renewal_requests, renewals_by_node, said_no
+from harness.history.renewal_requests import (
+    Misdirected,
+    could_renew,
+    misdirected_renewals,
+    renewal_requests,
+    renewals_by_node,
+    said_no,
+)
 
 _RENEW: Final = ("extend", "held")
 """Calls of a client that is inside which may renew its lease."""
