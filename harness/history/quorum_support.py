@@ -22,9 +22,9 @@ from fencepost.quorum import quorum
 from fencepost.text import listed
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import grouped, known
+from harness.history.held_keys import NodeLine
 from harness.history.key_owners import Owners
 from harness.history.node_downtime import Standstills
-from harness.history.node_line import NodeLine
 from harness.history.wrong_clocks import WrongClocks
 
 if TYPE_CHECKING:
