@@ -18,10 +18,9 @@ from harness.explain.looked_first import looked_first, read_as_own, set_over, to
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, granted_on_errors, too_few, undecided, weak_sides
 from harness.explain.renewals import renewals_ended
-from harness.explain.same_value import same_value
+from harness.explain.same_value import same_value, task_release
 from harness.explain.server_changes import by_failover, by_session
 from harness.explain.taken_entry import entry_taken
-from harness.explain.task_release import task_release
 from harness.explain.words import at
 from harness.history.recorded import Recorded
 

@@ -15,9 +15,9 @@ from harness.explain.node_replies import NodeReply, only_errors
 from harness.explain.nodes import Loss, NodePart, went_down
 from harness.explain.renewals import renewals_ended
 from harness.explain.requests import client_of, who_did
+from harness.explain.same_value import task_release
 from harness.explain.server_changes import by_failover
 from harness.explain.taken_entry import entry_taken
-from harness.explain.task_release import task_release
 from harness.explain.witnessed import NodeEvent
 from harness.explain.words import (
     at,
