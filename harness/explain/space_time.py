@@ -16,8 +16,7 @@ from typing import Final
 
 from fencepost.history import process_of, task_names
 from harness.explain.explanation import Explanation
-from harness.explain.key_bars import KeyBar, key_bars, names_on_nodes
-from harness.explain.lanes import Outage, Section, outages_of, sections_of
+from harness.explain.lanes import KeyBar, Outage, Section, key_bars, names_on_nodes, outages_of, sections_of
 from harness.explain.replies import calls_of
 from harness.explain.scenes import Scene, scene_of
 from harness.explain.wire_requests import WireRequest, WireRequests

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from fencepost.text import milliseconds
-from harness.explain.key_bars import KeyBar
+from harness.explain.lanes import KeyBar
 from harness.explain.space_time import Arrow, Picture
 from harness.explain.wire_requests import WireRequest
 

@@ -13,7 +13,7 @@ from typing import Final
 from markupsafe import Markup, escape
 
 from fencepost.text import milliseconds, printable
-from harness.explain.key_bars import KeyBar
+from harness.explain.lanes import KeyBar
 from harness.explain.space_time import Arrow, Picture
 from harness.report import space_time_words as words
 from harness.report.html import asset

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fencepost.text import milliseconds, printable
-from harness.explain.key_bars import KeyBar
-from harness.explain.lanes import Outage, Section
+from harness.explain.lanes import KeyBar, Outage, Section
 from harness.explain.space_time import Arrow, Picture
 from harness.history.fault_windows import FOREVER_NS
 
