@@ -1,5 +1,5 @@
-"""The lanes of a space-time diagram, apart from requests: sections, the faults and stalls of a client or a node, and what
-the nodes held of a key."""
+"""The lanes of a space-time diagram, apart from requests: sections, the faults and stalls of a client or a node, and
+what the nodes held of a key."""
 
 from __future__ import annotations
 

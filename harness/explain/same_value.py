@@ -1,5 +1,5 @@
-"""Two clients, or tasks of one, that had asked for a key with the same value: one key let both in, or one of them deleted
-the key of the other."""
+"""Two clients, or tasks of one, that had asked for a key with the same value: one key let both in, or one of them
+deleted the key of the other."""
 
 from __future__ import annotations
 

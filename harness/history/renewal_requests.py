@@ -1,5 +1,5 @@
-"""Requests of a client during its section that may have been renewals: whether faults blocked them, and whether they went
-to nodes that did not hold the key, and none to the nodes that held it.
+"""Requests of a client during its section that may have been renewals: whether faults blocked them, and whether they
+went to nodes that did not hold the key, and none to the nodes that held it.
 
 Renewals were misdirected in a section if all of this is so, up to the time at which its lease ended:
 
