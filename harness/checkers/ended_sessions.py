@@ -25,7 +25,7 @@ from harness.explain.words import at, lasting
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
-from harness.history.open_ended import granted_open_ended
+from harness.history.leases import granted_open_ended
 from harness.history.recorded import Recorded, named
 from harness.history.session_ends import SessionEnds
 from harness.verdict import Answer

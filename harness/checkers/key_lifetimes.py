@@ -29,10 +29,10 @@ from harness.explain.renewals import renewals_ended
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.groups import grouped, rows_of, rows_of_sections
+from harness.history.leases import SLEW, derive_leases
 from harness.history.places_in_keys import places_in_keys
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
-from harness.history.sections import SLEW, derive_leases
 from harness.verdict import Answer
 
 MARGIN_NS: Final = 5_000_000

@@ -28,9 +28,9 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
 from harness.history.groups import Ints, known, rows_of_sections
+from harness.history.leases import derive_leases
 from harness.history.quorum_support import Backing, Loss
 from harness.history.recorded import Recorded, named
-from harness.history.sections import derive_leases
 from harness.history.standing_still import stood_still_ns
 from harness.verdict import Answer
 

@@ -35,9 +35,8 @@ from harness.explain.requests import changes_where, how_sent
 from harness.explain.words import at, lasting
 from harness.figures import CheckerFigures
 from harness.history.groups import Bools, Ints, rows_of
-from harness.history.lease_gaps import find_lapses
+from harness.history.leases import SLEW, derive_leases, find_lapses
 from harness.history.recorded import Recorded, named
-from harness.history.sections import SLEW, derive_leases
 from harness.verdict import Answer, Finding
 
 ROUNDING_NS: Final = 1_000_000

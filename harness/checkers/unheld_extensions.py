@@ -19,9 +19,9 @@ from fencepost.text import count, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.groups import grouped, rows_of_sections
+from harness.history.leases import derive_leases
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded
-from harness.history.sections import derive_leases
 from harness.verdict import Answer, Finding
 
 Step = Literal["extend", "reenter"]

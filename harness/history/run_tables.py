@@ -17,7 +17,7 @@ from harness.history.change_causes import WireRecord
 from harness.history.fault_windows import GroupFacts
 from harness.history.heartbeats import Lags
 from harness.history.key_holdings import Watched
-from harness.history.open_ended import granted_open_ended
+from harness.history.leases import granted_open_ended
 from harness.history.stretches import Lasting
 from harness.history.wrong_clocks import WrongClocks
 from workloads.kinds import find_workload

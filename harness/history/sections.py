@@ -22,7 +22,7 @@ certain window shorter, and `deadline_max_ns` the one that makes the possible wi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ import pandas as pd
 
 from fencepost.errors import UsageError
 from fencepost.history import ClientEnd, FaultEvent
-from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
+from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import (
     Bools,
     Codes,
@@ -39,29 +39,16 @@ from harness.history.groups import (
     Ints,
     address,
     codes_in,
-    grouped,
     known,
     look_up,
     placed,
     width_of,
 )
-from harness.history.lease_gaps import find_lapses
-from harness.history.open_ended import granted_open_ended
+from harness.history.leases import derive_leases, find_lapses, granted_open_ended
 
 ENDED: Final = ("release", "killed", "open")
 POSITION: Final = "position"
-RESUME_SLACK_NS: Final = 50_000_000
-"""A process that was just resumed has to be scheduled before it can take a timestamp; for this long it counts as
-paused. A larger value only leaves more overlaps undecided, for grants made right after a pause."""
-SLEW: Final = 500e-6
-"""How much faster than ours a healthy clock may run: NTP slews by that much ("adjtime(3)", RFC 5905)."""
-SERVER_TICK_NS: Final = 1_000_000
-"""Servers count a key's time to live in whole milliseconds."""
 _LAPSED: Final = ("lapsed_from_ns", "lapsed_to_ns")
-_OF_LEASES: Final = [
-    *("client", "life", "f", "key", "section", "invoke_ns", "complete_ns", "validity_ms", "granted_ms"),
-    *("deadline_ns", "computed_after_ns", "computed_before_ns", "requested_ns"),
-]
 _OF_CHAINS: Final = [
     *("f", "complete_ns", "validity_ms", "told_at_return"),
     *("deadline_min_ns", "deadline_max_ns", "computed_min_ns"),
@@ -131,59 +118,6 @@ def _leased(ops: pd.DataFrame, ids: _Ids, at: Ints, sections: Codes, faults: Seq
     return columns | dict(zip(_LAPSED, (lapsed_from * has_none, lapsed_to * has_none), strict=True))
 
 
-def derive_leases(
-    ops: pd.DataFrame, faults: Sequence[FaultEvent], steps: Collection[str] = ("acquire", "extend")
-) -> pd.DataFrame:
-    """Every lease that was granted by one of these steps: these rows of `ops`, with their index and those columns
-    that say who was told what, and with `deadline_min_ns`, `deadline_max_ns`, `computed_min_ns`, `told_at_return`.
-
-    A validity counts from the time at which the lock computed it. That time is within the call, not before the first
-    request of the round that granted it, and within the lock's own timestamps. If the client was stopped while it took
-    them, they may be late: their distance counts as running time, and pauses are excluded from it. `computed_min_ns` is
-    the earliest such time.
-
-    A lock that said yes and nothing else (`told_at_return`) granted the lease time from some time within the call on.
-    The earliest end leaves out what a healthy server's clock may gain.
-
-    A client that was told yes, and at once that no validity is left, outlived no lease: it may last forever. So
-    may an open-ended lease, for which no time was promised.
-    """
-    granted = ops["f"].isin(list(steps)) & (ops["outcome"] == "ok")
-    leases = ops[_OF_LEASES][granted.to_numpy(np.bool_)].copy(deep=False)
-    invoke: Ints = leases["invoke_ns"].to_numpy(np.int64)
-    complete: Ints = leases["complete_ns"].to_numpy(np.int64)
-    before = np.clip(_or(leases["computed_before_ns"], complete), invoke, complete)
-    after = np.clip(_or(leases["computed_after_ns"], invoke), invoke, before)
-    for client, pauses in pause_windows(faults).items():
-        rows = np.flatnonzero((leases["client"] == client).to_numpy())
-        after[rows] = _without_pauses(after[rows], before[rows], pauses)
-    after = np.clip(np.maximum(after, _or(leases["requested_ns"], invoke)), invoke, before)
-    validity_ns = leases["validity_ms"].to_numpy(np.float64) * 1e6
-    told = np.isfinite(validity_ns)
-    granted_ns = leases["granted_ms"].to_numpy(np.float64) * 1e6
-    at_return = ~told & np.isfinite(granted_ns) & leases["deadline_ns"].isna().to_numpy()
-    told |= at_return
-    validity_ns = np.where(told, np.where(at_return, granted_ns, validity_ns), 0)
-    surely_ns = np.where(at_return, np.maximum(validity_ns * (1 - SLEW) - SERVER_TICK_NS, 0), validity_ns)
-    earliest = np.where(told, after + np.floor(surely_ns).astype(np.int64), invoke - 1)
-    leases["deadline_min_ns"] = _or(leases["deadline_ns"], earliest)
-    latest = np.where(told, before + np.ceil(validity_ns).astype(np.int64), FOREVER_NS)
-    latest = _or(leases["deadline_ns"], latest)
-    leases["deadline_max_ns"] = np.where(told & (validity_ns <= 0), FOREVER_NS, latest)
-    leases["computed_min_ns"], leases["told_at_return"] = after, at_return
-    return leases
-
-
-def pause_windows(faults: Iterable[FaultEvent]) -> dict[str, list[tuple[int, int]]]:
-    """By client, the longest times for which it may have been stopped, plus the slack: disjoint, in order."""
-    paused = grouped(
-        (client, (began, done + RESUME_SLACK_NS))
-        for event, began, done in longest_windows(faults)
-        for client in event.paused_clients
-    )
-    return {client: merged(windows, 0, FOREVER_NS) for client, windows in paused.items()}
-
-
 def positions_of(writes: pd.DataFrame, sections: pd.DataFrame) -> Ints:
     """For each accepted write the position of its section in `sections`; -1 if that section was not recorded.
 
@@ -196,14 +130,6 @@ def positions_of(writes: pd.DataFrame, sections: pd.DataFrame) -> Ints:
     numbers = sections["section"].to_numpy(), writes["section"].to_numpy()
     known, wanted = address((codes_in(names, sections["client"]), client), numbers)
     return look_up(known, np.where(client < 0, -1, wanted))
-
-
-def _without_pauses(after: Ints, before: Ints, pauses: Sequence[tuple[int, int]]) -> Ints:
-    """The latest times from which a process ran for `before - after` up to `before`, not counting the pauses."""
-    moved = after.copy()
-    for began, done in reversed(pauses):
-        moved -= np.where(moved <= done, np.maximum(np.minimum(done, before) - began, 0), 0)
-    return moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,11 +247,3 @@ def _tokens(ops: pd.DataFrame, ids: _Ids, at: Ints, grants: pd.DataFrame) -> tup
     code = np.where(own, 0, np.where(from_resource[at], 1, -1))
     source = pd.Series(pd.Categorical.from_codes(code, categories=pd.Index(["lock", "resource"])))
     return pd.Series(pd.arrays.IntegerArray(token, code < 0)), source
-
-
-def _or(values: pd.Series, otherwise: Ints) -> Ints:
-    """The values, with missing ones replaced by `otherwise`."""
-    if values.isna().all():
-        return otherwise
-    there, value = known(values)
-    return np.where(there, value, otherwise)

@@ -11,7 +11,7 @@ import pandas as pd
 from fencepost.history import task_names
 from harness.history.fault_windows import FOREVER_NS, merged
 from harness.history.groups import Ints, grouped
-from harness.history.sections import pause_windows
+from harness.history.leases import pause_windows
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
