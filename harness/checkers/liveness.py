@@ -22,8 +22,7 @@ from harness.explain.requests import client_of, how_sent
 from harness.figures import CheckerFigures, Row, Tile
 from harness.history.fault_windows import between, last_ends, majority_windows
 from harness.history.ledger import Change
-from harness.history.left_entries import left_entry
-from harness.history.left_mutexes import left_mutex
+from harness.history.left_behind import left_entry, left_mutex
 from harness.history.permits_out import permits_out
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Blame, Finding
