@@ -27,7 +27,7 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
 from harness.history.leases import granted_open_ended
 from harness.history.recorded import Recorded, named
-from harness.history.session_ends import SessionEnds
+from harness.history.sessions import SessionEnds
 from harness.verdict import Answer
 
 _WORDS: Final = {"release": "released it", "held": "still held it", "extend": "extended it"}

@@ -35,8 +35,8 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.ledger import Ledger
 from harness.history.link_activity import BLOCKING, time_limit_ns
 from harness.history.recorded import Recorded
+from harness.history.sessions import OF_THE_NODE
 from harness.history.stretches import in_order, longest, longest_ms
-from harness.history.subscriptions import OF_THE_NODE
 from harness.history.waits import patience_ns
 from harness.verdict import Answer, Finding
 

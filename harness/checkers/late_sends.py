@@ -32,9 +32,9 @@ from harness.history.groups import grouped, rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.link_activity import BLOCKING, Activity
 from harness.history.recorded import Recorded
+from harness.history.sessions import LISTEN
 from harness.history.standing_still import ran_ns
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
-from harness.history.subscriptions import LISTEN
 from harness.history.waits import Wait, in_the_way, short_ns
 from harness.verdict import Answer, Finding
 

@@ -32,8 +32,8 @@ from harness.history.ledger import Ledger
 from harness.history.link_activity import BLOCKING
 from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded
+from harness.history.sessions import OF_THE_NODE, Subscription, Subscriptions
 from harness.history.stretches import Stretch, in_order, longest
-from harness.history.subscriptions import OF_THE_NODE, Subscription, Subscriptions
 from harness.history.waits import SLACK_NS, Wait, in_the_way, short_ns, waiting_clients
 from harness.verdict import Answer, Finding
 

@@ -33,9 +33,9 @@ from harness.history.groups import rows_of
 from harness.history.ledger import Ledger
 from harness.history.link_activity import BLOCKING
 from harness.history.recorded import Recorded
+from harness.history.sessions import LEAVE, LISTEN, closed_connections
 from harness.history.standing_still import ran_ns
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
-from harness.history.subscriptions import LEAVE, LISTEN, closed_connections
 from harness.history.waits import SLACK_NS, Wait, in_the_way, patience_ns
 from harness.verdict import Answer, Finding
 

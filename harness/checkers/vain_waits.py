@@ -26,7 +26,7 @@ The lock is to blame if this happened `LEAST_OVERSLEPT` times. A lock that keeps
 may have told it of another client's turn, so nothing is said of that one.
 
 So it is of a client that was blocked on a list (BLPOP, say) when a request pushed onto that list and deleted it at
-once: that wakes no client (`harness.history.subscriptions`).
+once: that wakes no client (`harness.history.sessions`).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from harness.history.groups import Ints, grouped, rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.link_activity import BLOCKS
 from harness.history.recorded import Recorded
+from harness.history.sessions import LostPushes, Message, Subscriptions
 from harness.history.stretches import Stretch, longest
-from harness.history.subscriptions import LostPushes, Message, Subscriptions
 from harness.history.waits import (
     SECOND_NS,
     SLACK_NS,

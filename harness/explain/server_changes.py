@@ -15,8 +15,7 @@ from harness.explain.nodes import NodePart
 from harness.explain.words import at, lasting
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.recorded import Recorded
-from harness.history.session_ends import SessionEnds
-from harness.history.subscriptions import Subscriptions
+from harness.history.sessions import SessionEnds, Subscriptions
 
 
 def by_failover(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:

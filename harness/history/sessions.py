@@ -1,4 +1,5 @@
-"""Clients' subscriptions on the nodes, how each one ended, and the messages that reached the clients.
+"""The sessions by which clients hold a lock, and wait for it: when their connections ended, as the proxy saw it; their
+subscriptions on the nodes, how each one ended, and the messages that reached the clients.
 
 A request that pushes onto a list and deletes it at once wakes no client that is blocked on it: the node serves such a
 client when the request is over, and the list is gone by then.
@@ -7,22 +8,49 @@ client when the request is over, and the list is gone by then.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.history import process_of
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import rows_of
+from harness.history.groups import Ints, rows_of
 from harness.history.ledger import Ledger
 from harness.history.link_activity import BLOCKS, Activity
 
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
+
+
+class SessionEnds:
+    """When the connections of each client to these nodes were opened and closed, and by which side. `connections`: as
+    in `harness.store.wire`."""
+
+    def __init__(self, connections: pa.Table, nodes: Collection[str]) -> None:
+        is_own = pc.and_(pc.equal(connections["by"], "client"), pc.is_in(connections["node"], pa.array(list(nodes))))
+        own = connections.filter(pc.and_(is_own, connections["is_reached"]))
+        self._client = np.array(own["client"].to_pylist(), object)
+        names = ("opened_ns", "client_closed_ns", "node_closed_ns")
+        self._opened, self._by_client, by_node = (_times(own, name) for name in names)
+        self._by_either = np.minimum(self._by_client, by_node)
+
+    def of(self, client: str, asked_ns: int, start_ns: int, *, by_client: bool = False) -> int:
+        """The latest time at which a session can have ended whose client asked for the lock and was granted it at these
+        times; FOREVER_NS if it may have gone on. `by_client`: the client itself had closed by then."""
+        closed = self._by_client if by_client else self._by_either
+        is_own = self._client == process_of(client)
+        may_hold = is_own & (self._opened <= start_ns) & (self._by_either >= asked_ns)
+        return int(closed[may_hold].max()) if may_hold.any() else FOREVER_NS
+
+
+def _times(table: pa.Table, name: str) -> Ints:
+    times: Ints = table[name].fill_null(FOREVER_NS).to_numpy()
+    return times
 
 
 LISTEN: Final = ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE")
@@ -94,21 +122,10 @@ class Subscriptions:
             left_ns = min((at_ns for at_ns in left[number] if at_ns >= sent_ns), default=FOREVER_NS)
             by_client, by_node, by_proxy = closed.get(number, (FOREVER_NS,) * 3)
             lost_ns, own_ns = min(by_node, by_proxy), min(left_ns, by_client)
-            is_lost, by = (
-                lost_ns < own_ns and row["to_client_ns"] is not None,
-                "node" if by_node <= by_proxy else "proxy",
-            )
-            of = (
-                row["node"],
-                number,
-                row["command"],
-                tuple(row["arguments"]),
-                sent_ns,
-                min(lost_ns, own_ns),
-                is_lost,
-                by,
-            )
-            found[row["client"]].append(Subscription(*of))
+            is_lost = lost_ns < own_ns and row["to_client_ns"] is not None
+            by = "node" if by_node <= by_proxy else "proxy"
+            of = row["node"], number, row["command"], tuple(row["arguments"])
+            found[row["client"]].append(Subscription(*of, sent_ns, min(lost_ns, own_ns), is_lost, by))
         return cls(dict(found), [_message(row) for row in _rows(wire.requests, pa.array([""]))])
 
 
