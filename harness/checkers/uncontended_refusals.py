@@ -33,7 +33,6 @@ from harness.explain import causes
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows, reach
-from harness.history.forgotten_sections import forgotten_sections
 from harness.history.groups import Bools, Groups, Ints, codes_in, codes_of, grouped, placed
 from harness.history.recorded import Recorded, named
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
@@ -104,7 +103,7 @@ def _found_keys(run: Recorded, spells: list[_Spell]) -> list[bool]:
     if run.owners is None:
         return [False] * len(spells)
     ops, holdings = run.ops, run.owners.holdings
-    holdings = holdings[~holdings["section"].isin(list(forgotten_sections(run))).to_numpy(np.bool_)]
+    holdings = holdings[~holdings["section"].isin(list(run.forgotten_sections)).to_numpy(np.bool_)]
     invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     majority = quorum(len(run.nodes))
     found = []

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Self
 
 from fencepost.quorum import quorum
 from harness.history.fault_windows import merged
-from harness.history.forgotten_sections import forgotten_sections
 from harness.history.held_keys import HeldKey
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class VainTries:
                 node for node in watched.windows if watched.ns(node, since_ns, until_ns) > MOST * (until_ns - since_ns)
             ),
             any(since_ns <= row.from_min_ns and row.from_max_ns <= until_ns for row in owners.each),
-            forgotten_sections(run),
+            run.forgotten_sections,
         )
 
     def had_a_majority(self, absent: tuple[str, ...] = ()) -> bool:

@@ -15,6 +15,7 @@ from fencepost.history import ClientEnd, Denied, FaultEvent, KeyEvent, Timeline
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
 from harness.history.fault_windows import GroupFacts
+from harness.history.groups import rows_of
 from harness.history.heartbeats import Lags
 from harness.history.key_holdings import Watched
 from harness.history.leases import granted_open_ended
@@ -163,6 +164,14 @@ class RunTables:
         """Whether only one client may be inside one key at once: the lock counts no permits, and no client came as a
         reader."""
         return self.permits == 1 and "shared" not in self.sections
+
+    @cached_property
+    def forgotten_sections(self) -> frozenset[int]:
+        """The places of the sections that a client left without a release: it acquired again, as a program does that
+        knows its lease is over. What a lock keeps of them, or goes on renewing, is their clients' doing."""
+        last = self.calls("acquire").groupby(["client", "life"], observed=True)["invoke_ns"].max().to_dict()
+        own = enumerate(rows_of(self.sections, "client", "life", "start_ns", "ended"))
+        return frozenset(at for at, (*of, since_ns, ended) in own if ended == "open" and last[tuple(of)] > since_ns)
 
     @property
     def one_serves(self) -> bool:
