@@ -7,34 +7,29 @@ what the clock may have been off by then: a key that was set by a fast clock liv
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fencepost.history import FaultEvent
 from harness.history.fault_windows import FOREVER_NS, longest_windows
+from harness.history.groups import grouped
 
 
 @dataclass(frozen=True, slots=True)
 class WrongClocks:
     """The times, as (from, to), of each node and of each client whose clock was ever wrong."""
 
-    by_node: dict[str, tuple[tuple[int, int], ...]]
-    by_client: dict[str, tuple[tuple[int, int], ...]]
+    by_node: Mapping[str, Sequence[tuple[int, int]]]
+    by_client: Mapping[str, Sequence[tuple[int, int]]]
 
     @classmethod
     def of(cls, faults: Iterable[FaultEvent], lease_ms: float) -> WrongClocks:
-        found: dict[str, list[tuple[int, int]]] = {}
-        clients: dict[str, list[tuple[int, int]]] = {}
+        nodes, clients = list[tuple[str, tuple[int, int]]](), list[tuple[str, tuple[int, int]]]()
         for event, began, done in longest_windows(faults):
-            for node in event.wrong_clocks:
-                until = min(FOREVER_NS, done + round(lease_ms * 1e6 + event.clock_off_after_ns(done - began)))
-                found.setdefault(node, []).append((began, until))
-            for client in event.wrong_client_clocks:
-                clients.setdefault(client, []).append((began, done))
-        return cls(
-            {node: tuple(times) for node, times in found.items()},
-            {client: tuple(times) for client, times in clients.items()},
-        )
+            until = min(FOREVER_NS, done + round(lease_ms * 1e6 + event.clock_off_after_ns(done - began)))
+            nodes += ((node, (began, until)) for node in event.wrong_clocks)
+            clients += ((client, (began, done)) for client in event.wrong_client_clocks)
+        return cls(grouped(nodes), grouped(clients))
 
     def touch(self, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether the node's keys may have lived for another time at some time of these."""
