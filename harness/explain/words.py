@@ -19,6 +19,13 @@ _AT_THE_DOOR: Final = ("acquire", "release")
 """The operations that are not inside the section."""
 _IS_TOLD_ALONE: Final = {"hung": "down", "answering errors": "down", "not scheduled": "stopped"}
 """What need not be said of a part that was also in the state on the right."""
+_OUTAGES: Final[dict[HowDown | None, str]] = {
+    "power cut": "no power",
+    "shutdown": "shut down",
+    "kill": "killed",
+    "damage": "damaged",
+    None: "went down",
+}
 _FORGETFUL: Final = {
     "none": "with persistence none, a restarted node has forgotten its locks",
     "rdb": "rdb had not saved it",
@@ -62,32 +69,21 @@ def how_down(event: FaultEvent) -> HowDown | None:
 
 def brought_down(window: Window, nodes: Sequence[str]) -> str:
     """`were killed`, `lost its power`, `was shut down`."""
+    its = "its" if len(nodes) == 1 else "their"
     match how_down(window.event):
         case "power cut":
-            return f"lost {'its' if len(nodes) == 1 else 'their'} power"
-        case "shutdown":
-            return f"{was(nodes)} shut down"
-        case "kill":
-            return f"{was(nodes)} killed"
+            return f"lost {its} power"
         case "damage":
-            return f"{was(nodes)} killed and lost a part of {'its' if len(nodes) == 1 else 'their'} files"
+            return f"{was(nodes)} killed and lost a part of {its} files"
+        case "shutdown" | "kill":
+            return f"{was(nodes)} {outage(window)}"
         case None:
-            return "went down"
+            return outage(window)
 
 
 def outage(window: Window) -> str:
     """A short form for tables: `killed`, `no power`, `shut down`."""
-    match how_down(window.event):
-        case "power cut":
-            return "no power"
-        case "shutdown":
-            return "shut down"
-        case "kill":
-            return "killed"
-        case "damage":
-            return "damaged"
-        case None:
-            return "went down"
+    return _OUTAGES[how_down(window.event)]
 
 
 def why_forgotten(run: Recorded, window: Window) -> str:
