@@ -11,14 +11,15 @@ key's name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pandas as pd
 
 from fencepost.history import LOCK_STEPS, process_of
-from harness.history.groups import Ints
+from harness.history.groups import Ints, rows_of
 
 if TYPE_CHECKING:
     from harness.history.run_tables import RunTables
@@ -28,6 +29,8 @@ GRANTS: Final = ("acquire", "reenter")
 """The calls that are granted a lease."""
 _STEPS: Final = {"acquiring": "acquire", "extending": "extend", "releasing": "release"}
 """What a client says it is doing while the lock works for it, and what was asked of the lock."""
+_TEXTS: Final = ("client", "f", "outcome", "key")
+_NUMBERS: Final = ("life", "section", "invoke_ns", "complete_ns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,28 +53,11 @@ class Calls:
     @classmethod
     def of(cls, run: RunTables) -> Calls:
         ops = run.ops[run.ops["f"].isin(LOCK_STEPS).to_numpy(bool)]
-        cut = [end for end in run.ends if end.under_way in _STEPS]
-        began = _last_recorded(run) if cut else {}
-        columns = [
-            np.append(ops[name].astype(str).to_numpy(object), np.array(more, object))
-            for name, more in (
-                ("client", [end.client for end in cut]),
-                ("f", [_STEPS[end.under_way or ""] for end in cut]),
-                ("outcome", [""] * len(cut)),
-                ("key", [""] * len(cut)),
-            )
-        ]
-        numbers = [
-            np.append(ops[name].to_numpy(np.int64), np.array(more, np.int64))
-            for name, more in (
-                ("life", [end.life for end in cut]),
-                ("section", [-1] * len(cut)),
-                ("invoke_ns", [began.get((end.client, end.life), 0) for end in cut]),
-                ("complete_ns", [end.at_ns for end in cut]),
-            )
-        ]
-        client, f, outcome, key = columns
-        life, section, invoke, complete = numbers
+        cut = pd.DataFrame(_cut_off(run), columns=[*_TEXTS, *_NUMBERS])
+        columns = dict.fromkeys(_TEXTS, "str") | dict.fromkeys(_NUMBERS, "int64")
+        every = pd.concat([some[list(columns)].astype(columns) for some in (ops, cut)])
+        client, f, outcome, key = (every[name].to_numpy(object) for name in _TEXTS)
+        life, section, invoke, complete = (every[name].to_numpy(np.int64) for name in _NUMBERS)
         of_process: dict[str, list[Ints]] = {}
         for task in dict.fromkeys(client.tolist()):
             own = np.flatnonzero(client == task)
@@ -132,7 +118,11 @@ class Calls:
         return np.where(place >= 0, call, NO_CALL), (place >= 0) & (sent_ns <= self.complete_ns[call])
 
 
-def _last_recorded(run: RunTables) -> dict[tuple[str, int], int]:
-    """When the last operation of each life of a client had ended."""
-    columns = (run.ops[name].tolist() for name in ("client", "life", "complete_ns"))
-    return {(str(client), life): at_ns for client, life, at_ns in zip(*columns, strict=True)}
+def _cut_off(run: RunTables) -> Iterator[tuple[Any, ...]]:
+    """The calls that were under way when their clients were killed, since the last operation of that life had ended."""
+    cut = [end for end in run.ends if end.under_way in _STEPS]
+    ended = rows_of(run.ops, "client", "life", "complete_ns") if cut else ()
+    began = {(str(client), life): at_ns for client, life, at_ns in ended}
+    for end in cut:
+        texts = end.client, _STEPS[end.under_way or ""], "", ""
+        yield *texts, end.life, -1, began.get((end.client, end.life), 0), end.at_ns
