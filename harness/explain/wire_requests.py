@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.history import process_of
-from harness.history.change_causes import SCRIPTS
+from harness.history.change_causes import scripts_of
 from harness.history.error_replies import is_refusal
 from harness.history.groups import Bools, Ints
 from harness.store.wire import Wire
@@ -116,7 +116,7 @@ class WireRequests:
 
     def __init__(self, wire: Wire, nodes: Collection[str]) -> None:
         table = wire.requests
-        self._scripts: dict[str, str] = json.loads((table.schema.metadata or {}).get(SCRIPTS, b"{}"))
+        self._scripts = scripts_of(table)
         self._rows = table.select(_COLUMNS)
         self._made: dict[int, WireRequest] = {}
         self._is_ours = _is_one_of(table["by"], {"client"}) & _is_one_of(table["node"], nodes)
@@ -207,22 +207,8 @@ class WireRequests:
         script = ""
         if told["command"] in _SCRIPTED and len(words) > 1:
             script = self._scripts.get(words[1].lower(), words[1])
-        keys = tuple(told["keys"] or ())
-        times = (told[name] for name in _TIMES)
-        return WireRequest(
-            row,
-            told["client"],
-            told["node"],
-            told["connection"],
-            told["transaction"],
-            told["task"],
-            told["command"],
-            keys,
-            words,
-            script,
-            told["reply"],
-            *times,
-        )
+        as_told = {name: told[name] for name in _COLUMNS if name not in ("keys", "arguments")}
+        return WireRequest(row=row, keys=tuple(told["keys"] or ()), words=words, script=script, **as_told)
 
 
 def _block(row: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -24,14 +24,8 @@ from harness.history.key_changes import ENDINGS
 ADD_FIELDS: Final = ("HSET", "HSETNX", "HMSET", "HINCRBY")
 _PUSH: Final = {"LPUSH": 0, "LPUSHX": 0, "RPUSH": -1, "RPUSHX": -1}
 POP: Final = {
-    "LPOP": 0,
-    "BLPOP": 0,
-    "ZPOPMIN": 0,
-    "BZPOPMIN": 0,
-    "RPOP": -1,
-    "BRPOP": -1,
-    "ZPOPMAX": -1,
-    "BZPOPMAX": -1,
+    **dict.fromkeys(("LPOP", "BLPOP", "ZPOPMIN", "BZPOPMIN"), 0),
+    **dict.fromkeys(("RPOP", "BRPOP", "ZPOPMAX", "BZPOPMAX"), -1),
 }
 """At which end of a key these put in, or take out."""
 _MOVE: Final = ("LMOVE", "BLMOVE", "RPOPLPUSH", "BRPOPLPUSH")

@@ -34,35 +34,9 @@ _WHILE_INSIDE: Final = ("extend", "held", "leave")
 _READABLE: Final = ("SET", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "HSET", "HSETNX", "HMSET", "HINCRBY")
 """What these set can be read; a value of theirs that was not read was gone too soon."""
 _COLUMNS: Final = (
-    *(
-        "event",
-        "node",
-        "what",
-        "of",
-        "key",
-        "value",
-        "owner",
-        "cause",
-        "client",
-        "by",
-        "sender",
-        "task",
-        "f",
-        "outcome",
-        "life",
-    ),
-    *(
-        "section",
-        "call",
-        "is_in_call",
-        "from_client_ns",
-        "to_client_ns",
-        "did",
-        "connection",
-        "invoke_ns",
-        "complete_ns",
-        "request",
-    ),
+    *("event", "node", "what", "of", "key", "value", "owner", "cause", "did", "request", "connection", "client", "by"),
+    *("sender", "call", "f", "outcome", "task", "life", "section", "is_in_call", "invoke_ns", "complete_ns"),
+    *("from_client_ns", "to_client_ns"),
 )
 
 

@@ -52,22 +52,9 @@ if TYPE_CHECKING:
 
 _OF_CONNECTION: Final = ("client", "by")
 _TEXTS: Final = ("command", "reply", "task")
-_OPTIONAL: Final = (
-    "event",
-    "of",
-    "owner",
-    "request",
-    "connection",
-    "from_client_ns",
-    "to_node_ns",
-    "from_node_ns",
-    "to_client_ns",
-    "life",
-    "section",
-    "invoke_ns",
-    "complete_ns",
-)
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
+_OF_CALL: Final = ("life", "section", "invoke_ns", "complete_ns")
+_OPTIONAL: Final = ("event", "of", "owner", "request", "connection", *_TIMES, *_OF_CALL)
 _OPPOSITE: Final = {"INCRBY": "DECRBY", "DECRBY": "INCRBY"}
 _INTERNAL: Final = ("port", "digest", "place", "call", "arguments", "until_ns", "sender")
 """The columns that are not for users."""
@@ -290,7 +277,7 @@ def _of_calls(call: Ints, calls: Calls) -> dict[str, Any]:
         texts = np.full(len(call), None, object)
         texts[known] = column[call[known]]
         found[name] = texts
-    for name in ("life", "section", "invoke_ns", "complete_ns"):
+    for name in _OF_CALL:
         numbers = np.full(len(call), -1, np.int64)
         numbers[known] = getattr(calls, name)[call[known]]
         found[name] = numbers

@@ -49,17 +49,14 @@ def places_taken(run: Recorded, ledger: Ledger, key: str) -> Iterator[Place]:
     sections = list(rows_of(run.sections, "end_ns", "deadline_max_ns"))
     for entry, put in told:
         since_ns, is_kept = int(put["at_ns"]), (entry.node, entry.key) in kept & given
-        if not is_kept:
-            yield Place(
-                entry.node, entry.key, put, since_ns, max(since_ns, put["complete_ns"]), entry.until_ns, is_kept
-            )
-            continue
-        own = put["task"], put["life"], put["section"]
-        over_ns = last.get((entry.node, entry.key, own), FOREVER_NS) + round(LEASES * run.lease_ms * 1e6)
-        over_ns += _ROUNDED_NS
-        over_ns = max(over_ns, put["complete_ns"]) if put["complete_ns"] >= 0 else FOREVER_NS
-        if (place := places.get(own)) is not None:
-            over_ns = max(over_ns, *sections[place])
+        over_ns = max(since_ns, put["complete_ns"])
+        if is_kept:
+            own = put["task"], put["life"], put["section"]
+            over_ns = last.get((entry.node, entry.key, own), FOREVER_NS) + round(LEASES * run.lease_ms * 1e6)
+            over_ns += _ROUNDED_NS
+            over_ns = max(over_ns, put["complete_ns"]) if put["complete_ns"] >= 0 else FOREVER_NS
+            if (place := places.get(own)) is not None:
+                over_ns = max(over_ns, *sections[place])
         yield Place(entry.node, entry.key, put, since_ns, over_ns, entry.until_ns, is_kept)
 
 
