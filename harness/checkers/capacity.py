@@ -186,7 +186,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
             return Told(f"{text} Before that, {why}", cause=cause)
         found = parts(run, evidence, *pair)
         shared = f"{pair[0].client} and {pair[1].client} had the same slot ({printable(pair[0].key)}). "
-        text = f"{head} {shared if pair[0].key != entered.key else ''}{by_lock(run, evidence, found, *pair)}"
+        because, _ = by_lock(run, evidence, found, *pair)
+        text = f"{head} {shared if pair[0].key != entered.key else ''}{because}"
         return Told(text, parts=found, pair=pair)
     pair = _with_the_late_one(others, entered, case.finding.blame == "client")
     told = by_client(run, *pair) if case.finding.blame == "client" else undecided(run, (), *pair)

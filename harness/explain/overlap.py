@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from fencepost.quorum import quorum
 from fencepost.text import listed, plural, printable
 from harness.explain.by_count import by_count
+from harness.explain.causes import Cause
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.given_ttl import over_at_once
-from harness.explain.let_in import let_in
+from harness.explain.let_in import late_release, let_in
 from harness.explain.node_replies import NodeReply, only_errors
 from harness.explain.nodes import Loss, NodePart, went_down
 from harness.explain.renewals import renewals_ended
@@ -44,34 +46,65 @@ NOT_RECORDED = "The record does not show which nodes granted it, so this cannot 
 _UNKNOWN_START = "the lock does not report when its validity started to count"
 
 
-def by_lock(run: Recorded, evidence: Evidence, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
-    """Both were within their leases: how could a second client acquire the lock?"""
+def by_lock(
+    run: Recorded, evidence: Evidence, parts: Sequence[NodePart], earlier: Side, later: Side
+) -> tuple[str, Cause]:
+    """Both were within their leases: how could a second client acquire the lock? With the cause."""
     if told := by_failover(run, parts, earlier, later):
-        return told
+        return told, "failover"
     if told := task_release(run, earlier, later):
-        return told
-    granted_to_few = too_few(run, parts, earlier, later)
-    told = losses(run, parts)
-    is_shown = not granted_to_few and not told
-    if (is_shown or not run.is_exclusive) and (taken := entry_taken(run, evidence.wire, [earlier], later)) is not None:
-        return f"{taken.text} So {later.client} could enter."
-    if is_shown and (alone := by_count(run, earlier, later)):
-        return alone
-    if is_shown and evidence.wire is not None:
-        answered = let_in(run, evidence.wire, earlier, later)
-        if answered:
-            return answered
-    if not parts:
-        both = f"Both {earlier.client} and {later.client} acquired the lock. {NOT_RECORDED}"
-        return both + _went_down_between(run, earlier, later)
+        return told, "another task's release"
+    granted_to_few, told = too_few(run, parts, earlier, later), losses(run, parts)
+    taken, wire = entry_taken(run, evidence.wire, [earlier], later), evidence.wire
+    if taken is not None and not (run.is_exclusive and (granted_to_few or told)):
+        return f"{taken.text} So {later.client} could enter.", taken.cause
     if granted_to_few:
-        return granted_to_few
-    if not told:
-        return (
+        has_errors = any(granted_on_errors(parts, said) for _, said in _replies(parts, earlier, later))
+        return granted_to_few, "granted on errors" if has_errors else "too few nodes"
+    cause = _cause_of_losses(run, parts, later)
+    if cause == "unknown" and taken is not None:
+        cause = taken.cause
+    elif cause == "unknown" and (alone := by_count(run, earlier, later)):
+        if not told:
+            return alone, "count alone"
+        cause = "count alone"
+    elif cause == "unknown" and wire is not None and late_release(run, wire, earlier, later):
+        cause = "late release"
+    if told:
+        return f"{told}." if run.one_serves else f"{told}. {_counts(run, parts, earlier, later)}", cause
+    if wire is not None and (answered := let_in(run, wire, earlier, later)):
+        return answered, cause
+    if parts:
+        text = (
             f"The record shows no node that granted the lock to both {earlier.client} and {later.client}; the nodes' "
             f"replies are known only in part.{_without_a_majority(run, earlier, later)}"
         )
-    return f"{told}." if run.one_serves else f"{told}. {_counts(run, parts, earlier, later)}"
+        return text, cause
+    both = f"Both {earlier.client} and {later.client} acquired the lock. {NOT_RECORDED}"
+    return both + _went_down_between(run, earlier, later), cause
+
+
+def _cause_of_losses(run: Recorded, parts: Sequence[NodePart], later: Side) -> Cause:
+    """What most nodes that granted it to both had lost the key by. Of keys that had expired, why none was renewed."""
+    cause = cause_of(parts)
+    if cause != "expired":
+        return cause
+    expired = (part.first for part in parts if part.loss is not None and part.loss.how == "expired")
+    of_renewals = {side and renewals_ended(run, side, later.start_ns)[1] for side in expired}
+    return (of_renewals.pop() or cause) if len(of_renewals) == 1 else cause
+
+
+def cause_of(parts: Sequence[NodePart]) -> Cause:
+    """What most of the nodes that granted it to both had lost the key by."""
+    causes = Counter(part.loss.cause for part in parts if part.loss is not None and part.loss.cause != "unknown")
+    return causes.most_common(1)[0][0] if causes else "unknown"
+
+
+def _replies(
+    parts: Sequence[NodePart], earlier: Side, later: Side
+) -> tuple[tuple[Side, list[NodeReply]], tuple[Side, list[NodeReply]]]:
+    """What the nodes had replied to each of the two."""
+    return (earlier, [part.earlier for part in parts]), (later, [part.later for part in parts])
 
 
 def by_client(run: Recorded, earlier: Side, later: Side) -> str:
@@ -338,7 +371,7 @@ def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
         return ""
     majority = quorum(len(run.nodes))
     texts = []
-    for side, said in ((earlier, [p.earlier for p in parts]), (later, [p.later for p in parts])):
+    for side, said in _replies(parts, earlier, later):
         yes = [part.node for part, one in zip(parts, said, strict=True) if one.heard]
         if len(yes) < majority and all(one.is_known for one in said):
             who = f"only {listed(yes)} had granted it" if yes else "no node had granted it"
@@ -361,7 +394,7 @@ def granted_on_errors(parts: Sequence[NodePart], said: Sequence[NodeReply]) -> s
 def _counts(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
     """`So c3 had 3 of 5 nodes (n4 and n5 did not reply: …), and c7 had 4 of 5 nodes.`"""
     texts = []
-    for side, said in ((earlier, [p.earlier for p in parts]), (later, [p.later for p in parts])):
+    for side, said in _replies(parts, earlier, later):
         of = of_nodes(sum(one.yes for one in said), run)
         texts.append(f"{side.client} had {of}{_absent(parts, said)}")
     return f"So {texts[0]}, and {texts[1]}."

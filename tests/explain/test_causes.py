@@ -10,8 +10,8 @@ from harness.checkers.explained import tell
 from harness.explain.causes import IN_WORDS
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Case
-from harness.explain.meeting import cause_of
 from harness.explain.nodes import Loss, NodeEvent, NodePart, NodeReply
+from harness.explain.overlap import cause_of
 from harness.verdict import Finding
 from tests.explain.stories import Story
 from tests.golden import Golden
@@ -74,8 +74,7 @@ def test_what_the_example_of_a_finding_shows(kind: str, example: dict[str, Any],
     ],
 )
 def test_an_overlap_has_the_cause_that_most_nodes_show(losses: list[str | None], cause: str) -> None:
-    assert cause_of([part(how) for how in losses], are_too_few=False) == cause
-    assert cause_of([part(how) for how in losses], are_too_few=True) == "too few nodes"
+    assert cause_of([part(how) for how in losses]) == cause
 
 
 def two() -> Story:
