@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 Cause = Literal[
     "too few nodes",
@@ -149,18 +149,8 @@ IN_WORDS: Final[dict[Cause, str]] = {
 UNRELEASED: Final[tuple[Cause, ...]] = ("another key", "old value", "unsent release", "denied")
 """Why a release left its key on a node."""
 KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
-    *(
-        "prolonged",
-        "set again",
-        "renewed unheld",
-        "stayed",
-        *UNRELEASED,
-        "not undone",
-        "never given back",
-        "place kept",
-        "no expiry",
-        "overlong",
-    ),
+    *("prolonged", "set again", "renewed unheld", "stayed", *UNRELEASED, "not undone", "never given back"),
+    *("place kept", "no expiry", "overlong"),
     *("not woken", "not notified", "blocked too long", "not let in", "subscription lost", "dead entry"),
     *("cancelled entry", "entry of a refused call", "entry removed", "entry lost", "stopped asking"),
     *("rejected", "connections taken", "majority refused"),
@@ -189,6 +179,13 @@ _OF_LOSSES: Final[dict[str, Cause]] = {
     "went down": "forgotten",
     "never set": "not set",
 }
+
+
+class Reason(NamedTuple):
+    """What led to it, in words, and the cause that these name."""
+
+    text: str
+    cause: Cause
 
 
 def of_loss(how: str) -> Cause:

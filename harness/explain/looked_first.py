@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pandas as pd
 
 from fencepost.history import process_of
 from fencepost.text import printable
-from harness.explain.causes import Cause
+from harness.explain.causes import Reason
 from harness.explain.examples import Side
 from harness.explain.requests import changes_where, client_of, how_sent
 from harness.explain.wire_requests import WireRequest, WireRequests
@@ -42,12 +42,7 @@ _ENDS_WATCH: Final = ("EXEC", "DISCARD", "UNWATCH", "RESET")
 _IF_FREE: Final = frozenset({"NX", "SETNX", "HSETNX", "MSETNX", "RENAMENX", "FNX"})
 
 
-class Looked(NamedTuple):
-    text: str
-    cause: Cause
-
-
-def looked_first(run: Recorded, wire: WireRequests | None, inside: Sequence[Side], entered: Side) -> Looked | None:
+def looked_first(run: Recorded, wire: WireRequests | None, inside: Sequence[Side], entered: Side) -> Reason | None:
     """`c10 asked n1 with ZCARD, which answered 2, and put in its own with ZADD at +57.5 ms; in between, at +57.3 ms, n1
     had carried out c8's ZADD. The lock looks and takes in two steps.` None if that is not on record."""
     ledger = run.ledger
@@ -72,8 +67,8 @@ def looked_first(run: Recorded, wire: WireRequests | None, inside: Sequence[Side
                     f"{at(run, came['at_ns'])}, {node} had carried out {side.client}'s {printable(str(came['did']))}. "
                 )
                 if ended := _ended_watch(run, wire, took):
-                    return Looked(text + ended, "watch ended")
-                return Looked(f"{text}The lock looks and takes in two steps.", "looked first")
+                    return Reason(text + ended, "watch ended")
+                return Reason(f"{text}The lock looks and takes in two steps.", "looked first")
     return None
 
 

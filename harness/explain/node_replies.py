@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from fencepost.quorum import quorum
 from fencepost.text import listed
-from harness.explain.causes import Cause
+from harness.explain.causes import Reason
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.replies import Asked
@@ -72,27 +72,19 @@ def replies(run: Recorded, evidence: Evidence, side: Side) -> dict[str, NodeRepl
     return said | others if heard + len(others) >= majority else said
 
 
-@dataclass(frozen=True, slots=True)
-class Few:
-    """That fewer nodes than a majority had granted it, as a sentence. The cause is `not set` if the client may have
-    taken yeses to an earlier request for its own, and with these it had a majority."""
-
-    text: str
-    cause: Cause
-
-
-def few_had_granted(run: Recorded, evidence: Evidence, side: Side) -> Few | None:
-    """None if a majority of the nodes had granted it, or if that is not known."""
+def few_had_granted(run: Recorded, evidence: Evidence, side: Side) -> Reason | None:
+    """That fewer nodes than a majority had granted it; None if a majority had, or if that is not known. The cause is
+    `not set` if the client may have taken yeses to an earlier request for its own, and with these it had a majority."""
     said = replies(run, evidence, side)
     granted = [node for node, one in said.items() if one.heard]
     if len(granted) >= quorum(len(run.nodes)) or not all(one.is_known for one in said.values()):
         return None
     if errors := only_errors(said):
-        return Few(f"No node had granted it: {errors}.", "granted on errors")
+        return Reason(f"No node had granted it: {errors}.", "granted on errors")
     who = f"Only {listed(granted)}" if granted else "No node"
     late = [node for node, one in said.items() if one.has_earlier_yes]
     tail = f" ({yes_to_another_request(side.client, late)})" if late else ""
-    return Few(f"{who} had granted it{tail}.", "not set" if late else "too few nodes")
+    return Reason(f"{who} had granted it{tail}.", "not set" if late else "too few nodes")
 
 
 def only_errors(said: Mapping[str, NodeReply]) -> str:

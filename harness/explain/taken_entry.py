@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from fencepost.history import process_of
 from fencepost.text import printable
-from harness.explain.causes import Cause
+from harness.explain.causes import Reason
 from harness.explain.examples import Side
 from harness.explain.requests import client_of, how_sent, may_be_of
 from harness.explain.wire_requests import WireRequest, WireRequests
@@ -27,17 +27,11 @@ _LOOKS: Final = ("LINDEX",)
 _TAKEN: Final = ("named", "unnamed", "with the key")
 
 
-class Taken(NamedTuple):
+def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side], entered: Side) -> Reason | None:
     """`c5 was inside when c1, which gave up, took the entry of c5 out of queue: in its acquire it sent EVAL to n1 at
-    +9.0 ms; the node answered 0 (LPOP).`"""
-
-    text: str
-    cause: Cause
-
-
-def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side], entered: Side) -> Taken | None:
-    """The last request that took out the entry of a client that was inside, or deleted the key with it; None if no such
-    request is known. Only keys count that the client which `entered` changed as it acquired."""
+    +9.0 ms; the node answered 0 (LPOP).` The last request that took out the entry of a client that was inside, or
+    deleted the key with it; None if no such request is known. Only keys count that the client which `entered` changed
+    as it acquired."""
     ledger = run.ledger
     if ledger is None or wire is None:
         return None
@@ -52,10 +46,10 @@ def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side]
     key, how = printable(str(change["key"])), f"{how_sent(run, change)} ({printable(str(change['did']))})"
     who = f"{side.client} was inside when {_who(change)}"
     if takes_the_key(change):
-        return Taken(f"{who} deleted {key}, which held the entry of {side.client}: {how}.", "deleted")
+        return Reason(f"{who} deleted {key}, which held the entry of {side.client}: {how}.", "deleted")
     if change["did"] == SET_IN_PLACE:
-        return Taken(f"{who} set another entry over that of {side.client} in {key}: {how}.", "overwritten")
-    return Taken(f"{who} took the entry of {side.client} out of {key}: {how}.", "entry taken")
+        return Reason(f"{who} set another entry over that of {side.client} in {key}: {how}.", "overwritten")
+    return Reason(f"{who} took the entry of {side.client} out of {key}: {how}.", "entry taken")
 
 
 def _who(change: Change) -> str:
@@ -65,7 +59,7 @@ def _who(change: Change) -> str:
 
 def _on_its_turn(
     run: Recorded, wire: WireRequests, taken: Sequence[_TakenOut], granted: Mapping[Side, int]
-) -> Taken | None:
+) -> Reason | None:
     """The last entry that was taken out when its client had seen it in its turn, but was not yet let in, and that put
     in no more; None if there is none."""
     for entry, change, side, is_kept in sorted(taken, key=lambda one: -int(one.change["to_node_ns"])):
@@ -75,7 +69,7 @@ def _on_its_turn(
         if look is None or look.from_node_ns is None or _has_another(run, side, change):
             continue
         key, node = printable(str(change["key"])), printable(str(change["node"]))
-        return Taken(
+        return Reason(
             f"{node} had answered {side.client}'s {printable(look.command)} at {at(run, look.from_node_ns)} with the "
             f"entry of {side.client}; then {_who(change)} took that out of {key}: {how_sent(run, change)} "
             f"({printable(str(change['did']))}). {side.client} was let in all the same, at {at(run, side.start_ns)}, "
