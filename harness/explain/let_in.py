@@ -28,16 +28,16 @@ def let_in(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> str
     """`n1 let both in: it answered c4's EXEC with [0,1,0] at +2.4 ms, and c3's EXEC with [0,1,0] at +4.1 ms. Then c5
     deleted k1:inside: in its release it sent DEL to n1 at +3.0 ms; the node answered 1.`, and what their requests did
     to the lock's keys. Empty if that is not on record."""
-    answers = [_last_answers(run, wire, side) for side in (earlier, later)]
-    both = [node for node in run.nodes if all(node in one for one in answers)]
+    both = _on_both(run, wire, earlier, later)
     if not both:
         return ""
-    first, second = (one[both[0]] for one in answers)
-    who = f"{listed(both)} let both in: {both[0]}" if len(both) > 1 else f"{both[0]} let both in: it"
+    first, second = both[0]
+    nodes = [one.node for one, _ in both]
+    who = f"{listed(nodes)} let both in: {nodes[0]}" if len(nodes) > 1 else f"{nodes[0]} let both in: it"
     text = f"{who} answered {_answer(run, earlier, first)}, and {_answer(run, later, second)}."
     if run.ledger is None:
         return text
-    on_node = _OnNode.of(run.ledger, both[0], earlier, later)
+    on_node = _OnNode.of(run.ledger, nodes[0], earlier, later)
     changes = [f"{client_of(one)} {_DID[one['what']]} {_key(one)}: {how_sent(run, one)}" for one in on_node.changes()]
     parts = [text, f"Then {'; and '.join(changes)}." if changes else "", on_node.both_keys(), on_node.forgotten(run)]
     return " ".join(filter(None, parts))
@@ -64,21 +64,22 @@ def late_release(run: Recorded, wire: WireRequests, earlier: Side, later: Side) 
 
 def _on_common_node(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> _OnNode | None:
     """The first node that let both in; None if there is none, or what changed there is not on record."""
-    answers = [_last_answers(run, wire, side) for side in (earlier, later)]
-    both = [node for node in run.nodes if all(node in one for one in answers)]
-    return None if not both or run.ledger is None else _OnNode.of(run.ledger, both[0], earlier, later)
+    both = _on_both(run, wire, earlier, later)
+    return None if not both or run.ledger is None else _OnNode.of(run.ledger, both[0][0].node, earlier, later)
+
+
+def _on_both(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> list[tuple[WireRequest, WireRequest]]:
+    """By node that let both in, the last request of each that it answered."""
+    first, second = (_last_answers(run, wire, side) for side in (earlier, later))
+    return [(first[node], second[node]) for node in run.nodes if node in first and node in second]
 
 
 def is_late_release(change: Change, owner: Side) -> bool:
     """Whether this is a release of an earlier section of the owner's process, sent after that had returned."""
-    is_late = (change["what"], change["f"], change["outcome"], change["is_in_call"]) == (
-        "deleted",
-        "release",
-        "ok",
-        False,
-    )
+    is_ended = change["outcome"] == "ok" and not change["is_in_call"]
+    is_late = change["what"] == "deleted" and change["f"] == "release" and is_ended
     is_next_s = (change["task"], change["section"]) != (owner.client, owner.section)
-    return is_late and is_next_s and change["client"] == process_of(owner.client)
+    return bool(is_late and is_next_s and change["client"] == process_of(owner.client))
 
 
 def _last_answers(run: Recorded, wire: WireRequests, side: Side) -> dict[str, WireRequest]:

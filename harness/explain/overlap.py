@@ -143,9 +143,8 @@ def _by_the_lock(run: Recorded, late: Sequence[Side], meet_ns: int) -> str:
     """What the lock had done for these leases. One that renews them by itself may have failed to."""
     if run.config.renewal_ms is None:
         return "; the lock did nothing wrong"
-    ledger = run.ledger
-    keys = set[str]() if ledger is None else lock_keys(run, ledger)
-    if ledger is None or not keys or not ledger.wire.recorded.issuperset(run.nodes):
+    ledger = run.whole_ledger
+    if ledger is None or not (keys := lock_keys(run, ledger)):
         return ""
     asked = any(one.from_client_ns < meet_ns for side in late for one in renewal_requests(run, ledger.sent, side, keys))
     return "" if asked else ", and no request to renew it is on record"

@@ -38,9 +38,8 @@ def renewals_ended(run: Recorded, side: Side, by_ns: int) -> tuple[str, Cause | 
     told its client. If all of them went to nodes without the key, that is said and is the cause. Empty if the lock does
     not renew, if its renewals do not show why the lease ended, or if it is not on record which requests renewed it. A
     lock that sends none after one that failed has not renewed its lease."""
-    ledger = run.ledger
-    keys = set[str]() if ledger is None or run.config.renewal_ms is None else lock_keys(run, ledger)
-    if ledger is None or not keys or not ledger.wire.recorded.issuperset(run.nodes):
+    ledger = run.whole_ledger
+    if ledger is None or run.config.renewal_ms is None or not (keys := lock_keys(run, ledger)):
         return "", None
     by_node = {
         node: [one for one in sent if one.from_client_ns < by_ns]
