@@ -219,18 +219,9 @@ def _proven(one: Asked) -> NodeEvent:
     request = one.request
     assert one.did is not None
     assert request.from_node_ns is not None
-    after_ns = request.sent_ns if request.to_node_ns is None else request.to_node_ns
-    return NodeEvent(
-        request.node,
-        one.key,
-        one.did,
-        after_ns,
-        request.from_node_ns,
-        one.client,
-        one.section,
-        one.value,
-        request=request.row,
-    )
+    times = request.sent_ns if request.to_node_ns is None else request.to_node_ns, request.from_node_ns
+    whose = one.client, one.section, one.value
+    return NodeEvent(request.node, one.key, one.did, *times, *whose, request=request.row)
 
 
 def _shown(run: Recorded, keys: Container[str]) -> dict[str, set[tuple[str, int, str]]]:

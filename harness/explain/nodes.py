@@ -108,9 +108,8 @@ def _part(
         orders.reverse()
     seen = evidence.set_of(to_earlier.granted), evidence.set_of(to_later.granted)
     if seen[0] is not None and seen[1] is not None:
-        orders = [
-            as_entered if seen[1].surely_follows(seen[0]) else as_entered[::-1]
-        ]  # in the order of the node itself
+        # In the order of the node itself.
+        orders = [as_entered if seen[1].surely_follows(seen[0]) else as_entered[::-1]]
     elif orders[0][1][1].surely_follows(orders[0][0][1]):
         del orders[1]  # otherwise the replies may have been read in a different order than they were sent
     tried = [(order, _loss(run, evidence, faults, order[0][1], order[1][1])) for order in orders]
@@ -280,13 +279,8 @@ def _is_shared(run: Recorded, loss: Loss, *, is_readers: bool) -> bool:
         return False
     if loss.change is not None and run.ledger is not None and not run.ledger.sent.compared(loss.change):
         return False
-    if (
-        not is_readers
-        and by is not None
-        and by.client is not None
-        and by.whose[:2] != loss.granted.whose[:2]
-        and by.value == value
-    ):
+    whose = None if by is None or by.client is None or by.value != value else by.whose[:2]
+    if not is_readers and whose not in (None, loss.granted.whose[:2]):
         return True
     shared = {} if run.owners is None else run.owners.shared
     keys = {

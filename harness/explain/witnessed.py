@@ -134,20 +134,10 @@ class Witnessed:
             what = what_was_done(one.event, one.command)
             assert what is not None
             request, after_ns, by_ns = causes.requests.get(order, (None, -1, -1))
-            found.events.append(
-                NodeEvent(
-                    one.node,
-                    found.shown_as.get(one.key, one.key),
-                    what,
-                    max(since_of(one), after_ns),
-                    one.at_ns if by_ns < 0 else min(one.at_ns, by_ns),
-                    client,
-                    section,
-                    one.value,
-                    order,
-                    request,
-                )
-            )
+            key, times = found.shown_as.get(one.key, one.key), [max(since_of(one), after_ns), one.at_ns]
+            if by_ns >= 0:
+                times[1] = min(one.at_ns, by_ns)
+            found.events.append(NodeEvent(one.node, key, what, *times, client, section, one.value, order, request))
         return found
 
 

@@ -78,9 +78,9 @@ class VainTries:
         time."""
         spans: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for row, done_ns in zip(self.rows, self.done, strict=True):
-            stays = row.to_min_ns - max(row.from_max_ns, self.since_ns) > MOST * (self.until_ns - self.since_ns)
             if row.node not in absent:
-                spans[row.node].append((row.from_max_ns if stays else max(done_ns, row.from_max_ns), row.to_min_ns))
+                from_ns = row.from_max_ns if self._stays(row) else max(done_ns, row.from_max_ns)
+                spans[row.node].append((from_ns, row.to_min_ns))
         merged_spans = {node: merged(own, self.since_ns, self.until_ns) for node, own in spans.items()}
         edges = sorted({edge for own in merged_spans.values() for span in own for edge in span})
         blocked_ns, found = 0, set()
@@ -89,26 +89,17 @@ class VainTries:
             if self._leave_no_majority({*taken, *absent}):
                 blocked_ns += right - left
                 found |= taken
-        return tuple(sorted(found)) if blocked_ns > MOST * (self.until_ns - self.since_ns) else ()
+        return tuple(sorted(found)) if blocked_ns > self._most_ns else ()
 
     def are_forgotten(self, nodes: Collection[str]) -> bool:
         """Whether what stayed on these nodes is of sections that were left without a release: the lock may renew it."""
-        stayed = (
-            row
-            for row in self.rows
-            if row.node in nodes
-            and row.to_min_ns - max(row.from_max_ns, self.since_ns) > MOST * (self.until_ns - self.since_ns)
-        )
-        sections = [row.section for row in stayed]
+        sections = [row.section for row in self.rows if row.node in nodes and self._stays(row)]
         return bool(sections) and self.forgotten.issuperset(sections)
 
     def nothing_set(self, absent: tuple[str, ...]) -> tuple[str, ...]:
         """The nodes that were there and in sight, free for most of the time, and had no key of any try of this time, if
         without them and the absent ones no majority is left."""
-        most_ns = MOST * (self.until_ns - self.since_ns)
-        touched = {
-            row.node for row in self.rows if row.from_max_ns >= self.since_ns or row.to_min_ns - self.since_ns > most_ns
-        }
+        touched = {row.node for row in self.rows if row.from_max_ns >= self.since_ns or self._stays(row)}
         free = tuple(node for node in self.nodes if node in self.watched and node not in (*absent, *touched))
         return free if free and self._leave_no_majority({*free, *absent}) else ()
 
@@ -125,6 +116,14 @@ class VainTries:
                 during_ns += max(min(done_ns, row.to_min_ns) - row.from_max_ns, 0)
                 after_ns[row.node] += max(min(row.to_min_ns, self.until_ns) - max(done_ns, row.from_max_ns), 0)
         return tuple(sorted(+after_ns)) if after_ns.total() > during_ns else ()
+
+    def _stays(self, row: HeldKey) -> bool:
+        """Whether the node held it for most of the time."""
+        return row.to_min_ns - max(row.from_max_ns, self.since_ns) > self._most_ns
+
+    @property
+    def _most_ns(self) -> float:
+        return MOST * (self.until_ns - self.since_ns)
 
     @property
     def _majority(self) -> int:
