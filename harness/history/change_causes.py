@@ -93,21 +93,14 @@ def find_causes(changes: pd.DataFrame, wire: WireRecord) -> ChangeRequests:
 
 def _connections(changes: pd.DataFrame, connections: pa.Table) -> Ints:
     """The place of the connection that was opened last from the port at which the node was asked."""
-    known = connections.select(["node", "node_port", "opened_ns"]).to_pandas()
-    known = known.assign(place=np.arange(len(known)), node=known["node"].astype(str)).dropna(subset=["node_port"])
-    known = known.astype({"node_port": np.int64}).sort_values("opened_ns", kind="stable")
+    known = connections.select(["node", "node_port", "opened_ns"]).to_pandas().rename(columns={"node_port": "port"})
+    known = known.assign(place=np.arange(len(known)), node=known["node"].astype(str)).dropna(subset=["port"])
+    known = known.astype({"port": np.int64}).sort_values("opened_ns", kind="stable")
     asked = changes[["node", "port", "at_ns"]].astype({"node": str}).reset_index(drop=True)
     asked = asked.assign(row=np.arange(len(asked)))[asked["port"] > 0].sort_values("at_ns", kind="stable")
     found = np.full(len(changes), NONE)
     if len(known) and len(asked):
-        both = pd.merge_asof(
-            asked,
-            known,
-            left_on="at_ns",
-            right_on="opened_ns",
-            left_by=["node", "port"],
-            right_by=["node", "node_port"],
-        )
+        both = pd.merge_asof(asked, known, left_on="at_ns", right_on="opened_ns", by=["node", "port"])
         found[both["row"].to_numpy(np.int64)] = both["place"].fillna(NONE).to_numpy(np.int64)
     return found
 

@@ -25,7 +25,8 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from fencepost.history import STARVATION, Beats, FaultEvent, Gap
-from harness.history.fault_windows import longest_windows, merged
+from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
+from harness.history.groups import grouped
 
 SLACK_NS: Final = 100_000_000
 """The heart beats every 50 ms and may be late by 50 ms: a gap may begin and end so much off its cause."""
@@ -38,11 +39,7 @@ Windows = dict[str, list[tuple[int, int]]]
 def outside_stops(gaps: Sequence[tuple[str, Gap]], faults: Sequence[FaultEvent]) -> tuple[list[FaultEvent], Windows]:
     """The unplanned pauses, each as an injection and a healing, and the times in which clients were kept waiting.
     `gaps`: with their clients."""
-    known: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for event, began, done in longest_windows(faults):
-        for client in event.paused_clients:
-            known[client].append((began - SLACK_NS, done + SLACK_NS))
-    pauses: list[FaultEvent] = []
+    pauses, known = list[FaultEvent](), _pauses(faults)
     waits: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for client, gap in sorted(gaps, key=lambda pair: pair[1].from_ns):
         waited_ns = gap.waited_ns if gap.longest_wait_ns is None else gap.longest_wait_ns
@@ -51,16 +48,21 @@ def outside_stops(gaps: Sequence[tuple[str, Gap]], faults: Sequence[FaultEvent])
             known[client].append((gap.from_ns - SLACK_NS, gap.to_ns + SLACK_NS))
         else:
             waits[client].append((gap.from_ns, gap.to_ns))
-    return pauses, {client: merged(windows, windows[0][0], _last(windows)) for client, windows in waits.items()}
+    return pauses, {client: merged(windows, 0, FOREVER_NS) for client, windows in waits.items()}
+
+
+def _pauses(faults: Iterable[FaultEvent]) -> defaultdict[str, list[tuple[int, int]]]:
+    """By client, when faults may have stopped it, or a beat may be late for that."""
+    return grouped(
+        (client, (began - SLACK_NS, done + SLACK_NS))
+        for event, began, done in longest_windows(faults)
+        for client in event.paused_clients
+    )
 
 
 def _unexplained_ns(gap: Gap, known: Iterable[tuple[int, int]]) -> int:
     explained = merged(known, gap.from_ns, gap.to_ns)
     return gap.to_ns - gap.from_ns - sum(done - began for began, done in explained)
-
-
-def _last(windows: Sequence[tuple[int, int]]) -> int:
-    return max(done for _, done in windows)
 
 
 def _pause(name: str, client: str, gap: Gap) -> list[FaultEvent]:
@@ -115,14 +117,9 @@ def lags(
     lives: Iterable[tuple[str, int, Iterable[Beats]]], faults: Sequence[FaultEvent], start_ns: int, end_ns: int
 ) -> Iterator[Lags]:
     """Of each life, as far as it lies between start and end."""
-    stops = [
-        (client, began - SLACK_NS, done + SLACK_NS)
-        for event, began, done in longest_windows(event for event in faults if not event.unplanned)
-        for client in event.paused_clients
-    ]
+    stops = _pauses(event for event in faults if not event.unplanned)
     for process, _, lines in lives:
-        own = [(began, done) for client, began, done in stops if client == process]
-        yield _lags_of(process, list(lines), own, start_ns, end_ns)
+        yield _lags_of(process, list(lines), stops[process], start_ns, end_ns)
 
 
 def _lags_of(

@@ -271,14 +271,8 @@ def _calls(requests: dict[str, Any], key: Any, calls: Calls, *, are_noted: bool)
 
 
 def _of_calls(call: Ints, calls: Calls) -> dict[str, Any]:
-    known = call != NO_CALL
-    found: dict[str, Any] = {"call": call}
-    for name, column in (("f", calls.f), ("outcome", calls.outcome), ("task", calls.client)):
-        texts = np.full(len(call), None, object)
-        texts[known] = column[call[known]]
-        found[name] = texts
-    for name in _OF_CALL:
-        numbers = np.full(len(call), -1, np.int64)
-        numbers[known] = getattr(calls, name)[call[known]]
-        found[name] = numbers
-    return found
+    texts = {"f": calls.f, "outcome": calls.outcome, "task": calls.client}
+    numbers = {name: getattr(calls, name) for name in _OF_CALL}
+    # Where there is no call, the last place is taken.
+    of_texts = {name: np.append(column, [None])[call] for name, column in texts.items()}
+    return {"call": call, **of_texts, **{name: np.append(column, -1)[call] for name, column in numbers.items()}}

@@ -56,19 +56,18 @@ class Windows:
     @classmethod
     def of(cls, sections: pd.DataFrame, rows: Ints) -> Windows:
         """The windows of these rows."""
+
+        def times(name: str) -> Ints:
+            return sections[name].to_numpy(np.int64)[rows]
+
         return cls(
             key=codes_of(sections["key"])[rows],
             party=parties_of(sections)[rows],
-            start=sections["start_ns"].to_numpy(np.int64)[rows],
-            end=sections["end_ns"].to_numpy(np.int64)[rows],
-            certain_until=sections["deadline_min_ns"].to_numpy(np.int64)[rows],
-            possible_until=sections["deadline_max_ns"].to_numpy(np.int64)[rows],
-            lapsed=(
-                sections["lapsed_from_ns"].to_numpy(np.int64)[rows],
-                sections["lapsed_to_ns"].to_numpy(np.int64)[rows],
-            )
-            if "lapsed_to_ns" in sections
-            else None,
+            start=times("start_ns"),
+            end=times("end_ns"),
+            certain_until=times("deadline_min_ns"),
+            possible_until=times("deadline_max_ns"),
+            lapsed=(times("lapsed_from_ns"), times("lapsed_to_ns")) if "lapsed_to_ns" in sections else None,
         )
 
     def __len__(self) -> int:

@@ -81,19 +81,14 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
     token, source = _tokens(ops, ids, at, grants)
     asked = ids.groups.first_times(ops["invoke_ns"].to_numpy(np.int64), FOREVER_NS, (ops["f"] == "acquire").to_numpy())
     columns = {
-        "client": grants["client"],
-        "life": grants["life"],
-        "section": grants["section"],
-        "key": grants["key"],
+        **{name: grants[name] for name in ("client", "life", "section", "key")},
         "asked_ns": asked[at],
         "start_ns": start,
         "end_ns": np.maximum(end, start),
         "ended": ended,
         "deadline_min_ns": leased.pop("deadline_min_ns"),
         "deadline_max_ns": leased.pop("deadline_max_ns"),
-        "validity_ms": grants["validity_ms"],
-        "granted_ms": grants["granted_ms"],
-        "requested_ns": grants["requested_ns"],
+        **{name: grants[name] for name in ("validity_ms", "granted_ms", "requested_ns")},
         "token": token,
         "token_source": source,
         **leased,
