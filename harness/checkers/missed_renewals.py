@@ -36,7 +36,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.calls import GRANTS
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Ledger
 from harness.history.link_activity import Activity
@@ -130,7 +130,7 @@ def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
 def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, tuple[set[str], int, dict[str, tuple[str, int]]]]:
     """By section: the keys that its acquire set, on how many nodes, and by node how and when one of these ended that no
     request of its client had prolonged; never, if that is not seen."""
-    rows, places = ledger.rows, places_of(run.sections)
+    rows, places = ledger.rows, run.places
     own = rows[rows["key"].isin(list(lock_keys(run, ledger))).to_numpy(bool)]
     is_set = own["what"].isin(["set", "overwritten", "changed"]) & own["f"].isin(GRANTS) & own["is_in_call"]
     set_by = own[(is_set & (own["outcome"] == "ok")).to_numpy(bool)]

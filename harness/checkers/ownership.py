@@ -38,7 +38,7 @@ from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.calls import GRANTS, NO_CALL
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import grouped, known, places_of, rows_of
+from harness.history.groups import grouped, known, rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.lock_keys import by_its_setter, keys_of_single_sections, lock_keys
 from harness.history.members import Member, taken_members, takes_the_key
@@ -156,7 +156,7 @@ class _KeyOwners:
         self._rows: dict[str, list[Any]] = {name: rows[name].tolist() for name in _OF_SETTER}
         self._calls, self._handed_over, self._marks = ledger.calls, ledger.handed_over, run.unowned.marks
         self._is_one_node, self._ttl_ns = run.config.nodes == 1, int(run.config.ttl_ms * 1e6)
-        self._places, self._overlong = places_of(run.sections), set[int]()
+        self._places, self._overlong = run.places, set[int]()
         if run.owners is not None:
             self._overlong = {
                 held.event for held in run.owners.each if any(is_overlong(run, ttl) for ttl in held.ttls_ms)

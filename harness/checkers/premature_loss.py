@@ -26,7 +26,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import who_did
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS, SETS
 from harness.history.ledger import Change
 from harness.history.lock_keys import lock_keys
@@ -86,7 +86,7 @@ def check(run: Recorded) -> Answer:
 def _may_have_been_held(run: Recorded, released: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """For each release, whether a majority may have held the section's value when it was asked for. False where that is
     not on record."""
-    backing, places = run.backing, places_of(run.sections)
+    backing, places = run.backing, run.places
     found = np.zeros(len(released), np.bool_)
     if backing is not None:
         for row, (*of, invoke_ns) in enumerate(rows_of(released, "client", "life", "section", "invoke_ns")):

@@ -18,7 +18,7 @@ from fencepost.text import printable
 from harness.explain.examples import Side
 from harness.explain.kept_permits import each_in_words, kept_by
 from harness.explain.requests import client_of, how_sent
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS, SETS
 from harness.history.ledger import Change, Ledger
 from harness.history.permits_out import raised_by_gone
@@ -76,7 +76,7 @@ def _taken(others: pd.DataFrame, key: str) -> int | None:
 
 def _is_set_by_such(run: Recorded, ledger: Ledger, key: str, guest: Side, other: Side) -> bool:
     """Whether an acquire that was granted as the guest's was, to a reader or to a writer, set this key another time."""
-    rows, places = ledger.rows, places_of(run.sections)
+    rows, places = ledger.rows, run.places
     shared = run.sections["shared"].tolist() if "shared" in run.sections else [0] * len(run.sections)
     kind = shared[places[guest.client, guest.life, guest.section]]
     is_set = (rows["key"] == key) & (rows["what"] == "set") & (rows["f"] == "acquire") & (rows["outcome"] == "ok")

@@ -23,7 +23,6 @@ from harness.explain.node_replies import NodeReply, replies
 from harness.explain.requests import changes_where, may_be_of
 from harness.explain.witnessed import NodeEvent
 from harness.history.fault_windows import FOREVER_NS, Window, windows
-from harness.history.groups import places_of
 from harness.history.held_keys import CLOCK_SLACK_NS
 from harness.history.ledger import Change
 from harness.history.recorded import Recorded
@@ -269,7 +268,7 @@ def _is_readers(run: Recorded, owner: Side) -> bool:
     sections = run.sections
     if "shared" not in sections:
         return False
-    return bool(sections["shared"].iloc[places_of(sections)[owner.client, owner.life, owner.section]])
+    return bool(sections["shared"].iloc[run.places[owner.client, owner.life, owner.section]])
 
 
 def _is_shared(run: Recorded, loss: Loss, *, is_readers: bool) -> bool:

@@ -35,7 +35,7 @@ from harness.explain.words import (
     yes_to_another_request,
 )
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import grouped, places_of
+from harness.history.groups import grouped
 from harness.history.ledger import Change
 from harness.history.lock_keys import lock_keys
 from harness.history.quorum_support import WeakStretch, losses_by_node
@@ -198,9 +198,8 @@ def weak_sides(run: Recorded, earlier: Side, later: Side) -> Iterator[tuple[Side
     if run.backing is None:
         return
     until_ns = min(side.end_ns for side in (earlier, later))
-    places = places_of(run.sections)
     for side in (earlier, later):
-        place = places[side.client, side.life, side.section]
+        place = run.places[side.client, side.life, side.section]
         if place in run.backing.owners.values:
             stretch = run.backing.unbacked(place, later.start_ns, until_ns)
             if stretch is not None:

@@ -24,7 +24,7 @@ from harness.explain.examples import Side
 from harness.explain.requests import changes_where, client_of, how_sent
 from harness.explain.wire_requests import WireRequest
 from harness.explain.words import at
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Change
 from harness.history.never_given_back import opposites
@@ -98,7 +98,7 @@ def _given_unasked(run: Recorded, rows: pd.DataFrame, pair: tuple[str, str]) -> 
     """Of one key on one node. What an acquire puts in while no client that took something is inside is the stock. A
     release of a section that was not seen to take anything counts for nothing: its take may have been out of sight. A
     section that put back all that it took has what another one took for it, from when it began."""
-    take, places = pair[0], places_of(run.sections)
+    take, places = pair[0], run.places
     start, end, deadline = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns", "deadline_min_ns"))
     taken, left = Counter[int](), Counter[int]()
     out, first = 0, None

@@ -16,7 +16,7 @@ from harness.explain.requests import how_sent
 from harness.explain.words import at, lasting
 from harness.history.error_replies import is_refusal
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import rows_of
 from harness.history.key_changes import SETS
 from harness.history.ledger import Change, Ledger
 from harness.history.node_requests import Request
@@ -151,7 +151,7 @@ def _deleted(ledger: Ledger, owner: Side, entered: Side) -> list[Change]:
 def _late(run: Recorded, ledger: Ledger, call: int, at_ns: int) -> str:
     """`, whose lease had ended 327 ms before,`; empty if it had not."""
     calls = ledger.calls
-    place = places_of(run.sections).get((calls.client[call], int(calls.life[call]), int(calls.section[call])))
+    place = run.places.get((calls.client[call], int(calls.life[call]), int(calls.section[call])))
     if place is None or at_ns <= (ended_ns := int(run.sections["deadline_max_ns"].iloc[place])):
         return ""
     return f", whose lease had ended {lasting(at_ns - ended_ns)} before,"

@@ -20,7 +20,7 @@ import pandas as pd
 from fencepost.history import FIELDS_APART, process_of
 from harness.history.calls import GRANTS, NO_CALL
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Ints, places_of, rows_of
+from harness.history.groups import Ints, rows_of
 from harness.history.held_keys import HeldKey, held_keys
 from harness.history.key_holdings import Watched
 from harness.history.key_setters import NO_SECTION, Setters, done_with, objects, with_setters
@@ -72,7 +72,7 @@ class Owners:
 
 def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unowned) -> Owners:
     """Match the nodes' holdings with the granted sections."""
-    setters = Setters.of(run, ledger, places_of(run.sections))
+    setters = Setters.of(run, ledger, run.places)
     counted = unowned.counters | unowned.places
     every = watched.holdings[~watched.holdings["key"].isin(counted)].reset_index(drop=True)
     every = with_setters(every, setters)
@@ -266,7 +266,7 @@ def _kept_besides(run: RunTables, ledger: Ledger, sections: Mapping[str, Sequenc
     """Those of a lock that lets several clients in that tell who waits, or who was seen last: of the keys whose names
     have an identifier, and are alike otherwise, hardly any is one that its own section's release freed. `sections`: by
     key, the places of the sections that it was set for."""
-    rows, places = ledger.rows, places_of(run.sections)
+    rows, places = ledger.rows, run.places
     releases = rows[((rows["f"] == "release") & rows["what"].isin(["deleted", "changed"])).to_numpy(bool)]
     freed = {(str(key), places.get(tuple(of))) for key, *of in rows_of(releases, "key", "task", "life", "section")}
     alike: defaultdict[str, set[str]] = defaultdict(set)
@@ -379,7 +379,7 @@ def _add_unknown(holdings: pd.DataFrame, used: _Used, lasting: Sequence[_Lasting
 def _of_clients(run: RunTables, values: Mapping[int, set[str]], used: _Used) -> dict[str, str]:
     """The values that one client uses again and again."""
     times = {value: set(of) for value, of in used.times.items() if len(used.clients[value]) == 1}
-    sections = list(places_of(run.sections))
+    sections = list(run.places)
     for section, own in values.items():
         for value in own & times.keys():
             times[value].add(sections[section])
@@ -393,5 +393,4 @@ def left_ns(run: RunTables) -> Ints:
     releases = rows_of(run.calls("release"), "client", "life", "section", "complete_ns")
     done = {tuple(section): complete for *section, complete in releases}
     gone = {(end.client, end.life): end.at_ns for end in run.ends}
-    sections = places_of(run.sections)
-    return np.array([done.get(section, gone.get(section[:2], FOREVER_NS)) for section in sections], np.int64)
+    return np.array([done.get(section, gone.get(section[:2], FOREVER_NS)) for section in run.places], np.int64)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from harness.history.entries import ADD_FIELDS
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import rows_of
 from harness.history.lock_keys import lock_keys
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def left_entry(run: Recorded, by_ns: int) -> LeftEntry | None:
     if ledger is None or run.watched is None:
         return None
     lasting = _lasting_keys(run, by_ns)
-    left_ns = dict(zip(places_of(run.sections), run.sections["end_ns"], strict=True))
+    left_ns = dict(zip(run.places, run.sections["end_ns"], strict=True))
     taken = Counter((one.node, one.key) for one in ledger.entries if one.how == "named")
     found = []
     for entry in {(one.node, one.key, one.member): one for one in ledger.entries if one.member}.values():

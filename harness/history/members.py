@@ -21,7 +21,7 @@ import numpy as np
 from harness.history.calls import GRANTS
 from harness.history.entries import RENEW, Entry
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import rows_of
 from harness.history.ledger import Change, Ledger
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def takes_the_key(change: Change) -> bool:
 
 def _members(run: Recorded, ledger: Ledger, keys: Collection[str]) -> Iterator[tuple[Entry, Member]]:
     """What was taken out that is known to be one section's."""
-    places = places_of(run.sections)
+    places = run.places
     told: list[tuple[Entry, Member]] = []
     sections: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     for entry in ledger.entries:

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import rows_of
 
 if TYPE_CHECKING:
     from harness.history.entries import Entry
@@ -42,7 +42,7 @@ NEARLY_ALL: Final = 0.9
 def never_given_back(run: Recorded, ledger: Ledger, by_ns: int) -> Iterator[Change]:
     """The requests that took something for a call that was not granted, or for a section, and that was over by then;
     each as one change that it made, in order."""
-    places, left_ns = places_of(run.sections), run.sections["end_ns"].tolist()
+    places, left_ns = run.places, run.sections["end_ns"].tolist()
     refused = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] != "ok")).to_numpy(bool)]
     missed_ns = refused.groupby(refused["key"].astype(str))["complete_ns"].max().to_dict()
     lease_ns = round((run.config.ttl_ms if run.is_open_ended else run.lease_ms) * 1e6)

@@ -17,7 +17,7 @@ from fencepost.quorum import quorum
 from harness.history.calls import GRANTS
 from harness.history.entries import ADD, REMOVE
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Ledger
 
@@ -49,7 +49,7 @@ def places_in_keys(run: Recorded, ledger: Ledger) -> Iterator[Place]:
     puts = rows[granted & did.isin(_PUT) & rows["what"].isin(["set", "changed"])]
     takes = rows[(rows["f"] == "release") & did.isin(_TAKE)]
     keys = _keys(puts, takes) - set(rows["key"][granted & did.isin(_TAKE)])
-    places = places_of(run.sections)
+    places = run.places
     ends = ledger.rows[ledger.rows["what"].isin(ENDINGS)]
     ended = {of: (what, at_ns) for of, what, at_ns in rows_of(ends, "of", "what", "at_ns")}
     taken = set(rows_of(takes, "of", "task", "life", "section"))

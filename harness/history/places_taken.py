@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from harness.history.entries import Entry
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 
@@ -45,7 +45,7 @@ def places_taken(run: Recorded, ledger: Ledger, key: str) -> Iterator[Place]:
     told = [(entry, ledger.change(entry.added)) for entry in ledger.entries if key in meant[entry.key]]
     kept = {(entry.node, entry.key) for entry, put in told if put["f"] == "acquire" and put["outcome"] == "ok"}
     given = {(entry.node, entry.key) for entry, put in told if _is_given_back(ledger, entry, put)}
-    last, places = _last_of_own(ledger), places_of(run.sections)
+    last, places = _last_of_own(ledger), run.places
     sections = list(rows_of(run.sections, "end_ns", "deadline_max_ns"))
     for entry, put in told:
         since_ns, is_kept = int(put["at_ns"]), (entry.node, entry.key) in kept & given

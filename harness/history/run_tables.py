@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from fencepost.history import ClientEnd, Denied, FaultEvent, KeyEvent, Timeline
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
 from harness.history.fault_windows import GroupFacts
-from harness.history.groups import rows_of
+from harness.history.groups import places_of, rows_of
 from harness.history.heartbeats import Lags
 from harness.history.key_holdings import Watched
 from harness.history.leases import granted_open_ended
@@ -133,6 +133,11 @@ class RunTables:
     def lasted(self, one: Lasting) -> dict[str, float]:
         """When it began, and for how long it lasted, as examples tell it."""
         return {"at_ms": self.at_ms(one.since_ns), "for_ms": one.length_ns / 1e6}
+
+    @cached_property
+    def places(self) -> dict[tuple[Any, ...], int]:
+        """By client, life and number of a section: its place in `sections`. In the order of the places."""
+        return places_of(self.sections)
 
     @cached_property
     def is_open_ended(self) -> bool:
