@@ -33,7 +33,6 @@ from harness.history.change_causes import NONE
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Bools, Ints, grouped, rows_of
 from harness.history.ledger import Ledger
-from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer
 
@@ -165,7 +164,7 @@ class _Held:
         assert run.watched is not None
         self._watched = run.watched
         self._recorded = ledger.wire.recorded
-        rows, keys = ledger.rows, lock_keys(run, ledger)
+        rows, keys = ledger.rows, run.lock_keys
         own = rows["key"].isin(list(keys)).to_numpy(bool) | (not keys)
         self._all: Mapping[str, list[Any]] = {name: rows[name].tolist() for name in ("cause", "by", "client", "f")}
         self._told: list[int] = rows["to_client_ns"].replace(NONE, FOREVER_NS).tolist()

@@ -31,7 +31,6 @@ from harness.history.calls import GRANTS
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
 from harness.history.ledger import Ledger
-from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded
 from harness.history.sent_after import SLACK_NS, SentAfter
 from harness.verdict import Answer, Finding
@@ -92,7 +91,7 @@ def check(run: Recorded) -> Answer:
 def _late(run: Recorded, ledger: Ledger) -> Iterator[tuple[After, LateRequest]]:
     rows = ledger.rows
     beside = _beside_calls(ledger)
-    own = rows["what"].isin(_KEEPS) & (~rows["is_in_call"] | beside) & rows["key"].isin(list(lock_keys(run, ledger)))
+    own = rows["what"].isin(_KEEPS) & (~rows["is_in_call"] | beside) & rows["key"].isin(list(run.lock_keys))
     if not own.any():
         return
     holders, sent_after, answered = (

@@ -40,7 +40,6 @@ from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Ledger
 from harness.history.link_activity import Activity
-from harness.history.lock_keys import lock_keys
 from harness.history.node_requests import NodeRequests, Request
 from harness.history.recorded import Recorded, named
 from harness.history.renewal_requests import could_renew, renewal_requests
@@ -131,7 +130,7 @@ def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, tuple[set[str], int, 
     """By section: the keys that its acquire set, on how many nodes, and by node how and when one of these ended that no
     request of its client had prolonged; never, if that is not seen."""
     rows, places = ledger.rows, run.places
-    own = rows[rows["key"].isin(list(lock_keys(run, ledger))).to_numpy(bool)]
+    own = rows[rows["key"].isin(list(run.lock_keys)).to_numpy(bool)]
     is_set = own["what"].isin(["set", "overwritten", "changed"]) & own["f"].isin(GRANTS) & own["is_in_call"]
     set_by = own[(is_set & (own["outcome"] == "ok")).to_numpy(bool)]
     ends = own[own["what"].isin(ENDINGS).to_numpy(bool)]

@@ -40,7 +40,7 @@ from harness.history.calls import GRANTS, NO_CALL
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import grouped, known, rows_of
 from harness.history.ledger import Change, Ledger
-from harness.history.lock_keys import by_its_setter, keys_of_single_sections, lock_keys
+from harness.history.lock_keys import by_its_setter, keys_of_single_sections
 from harness.history.members import Member, taken_members, takes_the_key
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
@@ -100,7 +100,7 @@ def check(run: Recorded) -> Answer:
     if ledger is None or not len(ledger.rows):
         return Answer()
     single = keys_of_single_sections(run, ledger)
-    keys = lock_keys(run, ledger) | single
+    keys = run.lock_keys | single
     found = dict(_touched(run, ledger, keys, single))
     for change, member in taken_members(run, ledger, keys):
         found.setdefault(change["row"], _taken(run, change, member))

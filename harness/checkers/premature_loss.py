@@ -29,7 +29,6 @@ from harness.history.fault_windows import longest_windows
 from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS, SETS
 from harness.history.ledger import Change
-from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
 
@@ -109,7 +108,7 @@ def _own_deletions(run: Recorded, client: str, life: int, section: int) -> _Dele
     ledger = run.ledger
     if ledger is None:
         return _Deletions()
-    rows = ledger.rows[ledger.rows["key"].isin(list(lock_keys(run, ledger))).to_numpy(bool)]
+    rows = ledger.rows[ledger.rows["key"].isin(list(run.lock_keys)).to_numpy(bool)]
     its = (rows["task"] == client) & (rows["life"] == life) & (rows["section"] == section)
     is_set = its & rows["what"].isin(SETS) & (rows["f"] == "acquire") & (rows["outcome"] == "ok")
     last = rows[is_set.to_numpy(bool)].groupby("node", observed=True).tail(1)

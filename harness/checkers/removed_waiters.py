@@ -103,7 +103,7 @@ def _waited(run: Recorded, ledger: Ledger) -> Iterator[_Waited]:
             least = min(later_on, answers - later_on) if change["what"] in LOST else answers
             if past < FEW or least < LEAST_ANSWERS:
                 continue
-            names, sent = names_of(run, ledger, key), ledger.sent
+            names, sent = names_of(run, key), ledger.sent
             asked = (one for node in run.nodes for one in sent.between(client, node, since_ns, done_ns))
             is_apart = past >= OVERTAKEN and names and all(names.isdisjoint(one.keys) for one in asked)
             if is_apart or _is_only_way(run, ledger, change, granted[(granted["key"] == key).to_numpy(bool)]):

@@ -21,7 +21,6 @@ from harness.explain.witnessed import Causes, NodeEvent, Witnessed, since_of
 from harness.history.groups import grouped, rows_of
 from harness.history.key_holdings import Watched
 from harness.history.ledger import Change, Ledger
-from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded
 from harness.store.wire import Wire
 
@@ -197,7 +196,7 @@ def _keys(run: Recorded, spans: Sequence[Span]) -> Collection[str]:
         return ()
     names = run.ledger.rows["key"].cat.categories
     similar = [name for name in names if not run.is_exclusive and any(span.key in name for span in spans)]
-    return lock_keys(run, run.ledger) or similar
+    return run.lock_keys or similar
 
 
 def _unseen(asked: Collection[Asked], ledger: Ledger | None) -> list[Asked]:

@@ -37,7 +37,6 @@ from harness.explain.words import (
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import grouped
 from harness.history.ledger import Change
-from harness.history.lock_keys import lock_keys
 from harness.history.quorum_support import WeakStretch, losses_by_node
 from harness.history.recorded import Recorded
 from harness.history.renewal_requests import renewal_requests
@@ -144,7 +143,7 @@ def _by_the_lock(run: Recorded, late: Sequence[Side], meet_ns: int) -> str:
     if run.config.renewal_ms is None:
         return "; the lock did nothing wrong"
     ledger = run.whole_ledger
-    if ledger is None or not (keys := lock_keys(run, ledger)):
+    if ledger is None or not (keys := run.lock_keys):
         return ""
     asked = any(one.from_client_ns < meet_ns for side in late for one in renewal_requests(run, ledger.sent, side, keys))
     return "" if asked else ", and no request to renew it is on record"

@@ -13,7 +13,6 @@ from harness.explain.examples import Side
 from harness.explain.words import at
 from harness.history.error_replies import ERROR_REPLY
 from harness.history.ledger import Ledger
-from harness.history.lock_keys import lock_keys
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded
 from harness.history.renewal_requests import (
@@ -39,7 +38,7 @@ def renewals_ended(run: Recorded, side: Side, by_ns: int) -> tuple[str, Cause | 
     not renew, if its renewals do not show why the lease ended, or if it is not on record which requests renewed it. A
     lock that sends none after one that failed has not renewed its lease."""
     ledger = run.whole_ledger
-    if ledger is None or run.config.renewal_ms is None or not (keys := lock_keys(run, ledger)):
+    if ledger is None or run.config.renewal_ms is None or not (keys := run.lock_keys):
         return "", None
     by_node = {
         node: [one for one in sent if one.from_client_ns < by_ns]

@@ -3,6 +3,7 @@ inside or releasing it."""
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,16 +11,14 @@ import numpy as np
 from fencepost.quorum import quorum
 from harness.history.fault_windows import FOREVER_NS, between, merged
 from harness.history.groups import grouped, rows_of
-from harness.history.lock_keys import lock_keys
 
 if TYPE_CHECKING:
-    from harness.history.ledger import Ledger
     from harness.history.recorded import Recorded
 
 
-def names_of(run: Recorded, ledger: Ledger, key: str) -> set[str]:
+def names_of(run: Recorded, key: str) -> Set[str]:
     """What the key is called on the nodes; empty if that is not known."""
-    known = lock_keys(run, ledger)
+    known = run.lock_keys
     if run.ops["key"].nunique() == 1:
         return known
     names = {name for name in known if key in name}
@@ -29,7 +28,7 @@ def names_of(run: Recorded, ledger: Ledger, key: str) -> set[str]:
     return names
 
 
-def free_times(run: Recorded, names: set[str], key: str, since_ns: int, until_ns: int) -> list[tuple[int, int]]:
+def free_times(run: Recorded, names: Set[str], key: str, since_ns: int, until_ns: int) -> list[tuple[int, int]]:
     """Within this time, in order. `names`: what the key is called on the nodes."""
     if run.watched is None or not names:
         return []

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from harness.history.entries import ADD_FIELDS
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
-from harness.history.lock_keys import lock_keys
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +95,7 @@ def left_mutex(run: Recorded, by_ns: int) -> LeftMutex | None:
     ledger = run.ledger
     if ledger is None or run.watched is None:
         return None
-    found, own = [], lock_keys(run, ledger)
+    found, own = [], run.lock_keys
     for (node, key), rows in ledger.rows.groupby(["node", "key"], observed=True):
         row, times = (None, 0) if key in own else _left(rows)
         if row is None or times < LEAST_TIMES or not _has_no_expiry(run, str(node), str(key)):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NEARLY_ALL: Final = 0.9
 
 
-def lock_keys(run: Recorded, ledger: Ledger) -> set[str]:
+def lock_keys(run: Recorded, ledger: Ledger) -> frozenset[str]:
     """The names on the nodes of the keys that clients ask for: their own names; the ones that acquires set and releases
     delete; or the only one that acquires set, if it has the name in it."""
     asked = {str(key) for key in run.ops["key"].unique()}
@@ -33,7 +33,7 @@ def lock_keys(run: Recorded, ledger: Ledger) -> set[str]:
         for key in asked:
             some = [name for name in names if key in name]
             found |= set(some) if len(some) == 1 else set()
-    return found - run.unowned.counters
+    return frozenset(found - run.unowned.counters)
 
 
 def keys_of_single_sections(run: Recorded, ledger: Ledger) -> set[str]:

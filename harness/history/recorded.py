@@ -10,6 +10,7 @@ from harness.history.cancelled_calls import CancelledCall, cancelled_calls
 from harness.history.groups import Groups, codes_of
 from harness.history.key_owners import Owners, find_owners
 from harness.history.ledger import Ledger
+from harness.history.lock_keys import lock_keys
 from harness.history.overlaps import sections_by_key
 from harness.history.quorum_support import Backing
 from harness.history.run_tables import RunTables
@@ -53,6 +54,11 @@ class Recorded(RunTables):
     def whole_ledger(self) -> Ledger | None:
         """The same, where no request to a node of the lock is missing."""
         return self.ledger if self.ledger is not None and self.ledger.wire.recorded.issuperset(self.nodes) else None
+
+    @cached_property
+    def lock_keys(self) -> frozenset[str]:
+        """The names on the nodes of the keys that clients ask for; empty where there is no ledger."""
+        return frozenset() if self.ledger is None else lock_keys(self, self.ledger)
 
     @cached_property
     def cancelled(self) -> tuple[CancelledCall, ...]:

@@ -28,7 +28,6 @@ from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Ledger
-from harness.history.lock_keys import lock_keys
 from harness.history.node_requests import NodeRequests, Request
 from harness.history.waits import SECOND_NS
 
@@ -119,7 +118,7 @@ def _renews_elsewhere(run: Recorded) -> bool:
     """Whether the lock sends its renewals only to nodes that do not hold the key, as far as the record shows."""
     if (ledger := run.whole_ledger) is None:
         return False
-    names, number, alike = lock_keys(run, ledger), 0, set[tuple[str, ...]]()
+    names, number, alike = run.lock_keys, 0, set[tuple[str, ...]]()
     right = set[tuple[str, ...]]()
     sections: Iterator[Any] = run.sections.itertuples()
     for section in sections:

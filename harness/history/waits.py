@@ -10,7 +10,7 @@ asked to end, because no section begins after that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -158,7 +158,7 @@ class Waiting:
     run: Recorded
     ledger: Ledger
     wait: Wait
-    names: set[str]
+    names: Set[str]
 
     @property
     def client(self) -> Activity:
@@ -200,5 +200,5 @@ class Waiting:
 def waiting_clients(run: Recorded, ledger: Ledger) -> list[Waiting]:
     """The waits in which a client may have slept on (`short_ns`)."""
     waits = list(all_waits(run, ledger.links, short_ns(run)))
-    names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in waits)}
+    names = {key: names_of(run, key) for key in dict.fromkeys(wait.key for wait in waits)}
     return [Waiting(run, ledger, wait, names[wait.key]) for wait in waits]
