@@ -121,11 +121,10 @@ class _Attempts:
         asked_ns, began_ns = int(first["from_client_ns"]), int(first["invoke_ns"])
         sent = {node: self.ledger.sent.between(client, node, asked_ns, int(first["complete_ns"])) for node in nodes}
         request = sent[str(first["node"])][0]
-        kind = _but_keys(request)
         if _kind(request) != self.last:
             return None
         every = (one for of_node in sent.values() for one in of_node if one.command not in _CONNECTING)
-        others = [one for one in every if _but_keys(one) != kind or value not in one.arguments]
+        others = [one for one in every if one.but_keys != request.but_keys or value not in one.arguments]
         refused_ns = min((one.from_client_ns for one in others), default=int(first["complete_ns"]))
         if any(one.from_client_ns == refused_ns and value not in one.arguments for one in others):
             return None
@@ -148,26 +147,18 @@ class _Attempts:
     def _is_granted(self, change: Change, asked: Sequence[Request], by_ns: int) -> bool:
         """Whether the node had said yes by then, soon, and to all that it was `asked` with this value."""
         heard_ns, took_ns = int(change["to_client_ns"]), int(change["to_client_ns"]) - int(change["from_client_ns"])
-        about = [one for one in asked if change["value"] in one.arguments]
-        return 0 <= heard_ns <= by_ns and took_ns <= self.soon_ns and bool(about) and all(map(self._is_yes, about))
-
-    def _is_yes(self, one: Request) -> bool:
-        return (one.command, one.reply) in self.yes
+        said = [(one.command, one.reply) for one in asked if change["value"] in one.arguments]
+        return 0 <= heard_ns <= by_ns and took_ns <= self.soon_ns and bool(said) and self.yes.issuperset(said)
 
     def _may_have_a_reason(self, client: str, nodes: dict[str, int], since_ns: int, until_ns: int) -> bool:
         run = self.run
         waits = (
             wait for who, some in run.kept_waiting.items() if process_of(who) == process_of(client) for wait in some
         )
-        if any(since <= until_ns and until >= since_ns for since, until in waits):
+        calls = ((call.since_ns, call.at_ns) for call in run.cancelled if call.client == client)
+        if any(since <= until_ns and until >= since_ns for since, until in (*waits, *calls)):
             return True
-        if run.wrong_clocks.mislead(client, since_ns, until_ns):
-            return True
-        if any(
-            call.client == client and call.since_ns <= until_ns and call.at_ns >= since_ns for call in run.cancelled
-        ):
-            return True
-        return any(
+        return run.wrong_clocks.mislead(client, since_ns, until_ns) or any(
             client in event.halted_clients or any(hits_link(event, client, node) for node in nodes)
             for event, began, done in longest_windows(run.faults)
             if began <= until_ns and done >= since_ns - SLACK_NS
@@ -221,7 +212,3 @@ def _last(run: Recorded, ledger: Ledger, granted: pd.DataFrame) -> tuple[str, st
 def _kind(one: Request) -> tuple[str, str]:
     """The command, and its script if it has one."""
     return one.command, one.arguments[0] if one.command.startswith(_SCRIPTED) and one.arguments else ""
-
-
-def _but_keys(one: Request) -> tuple[str, ...]:
-    return one.command, *(word for word in one.arguments if word not in one.keys)

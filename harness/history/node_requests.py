@@ -55,6 +55,11 @@ class Request(NamedTuple):
     def words(self) -> tuple[str, ...]:
         return (self.command, *self.arguments)
 
+    @property
+    def but_keys(self) -> tuple[str, ...]:
+        """The same words without the keys: alike for requests that differ in these alone."""
+        return (self.command, *(word for word in self.arguments if word not in self.keys))
+
 
 @dataclass(frozen=True, slots=True)
 class NodeRequests:

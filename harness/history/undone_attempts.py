@@ -112,8 +112,4 @@ def _undoes(one: Request, first: Request, change: Change) -> bool:
 
 def _is_for_another_key(one: Request, first: Request, key: str) -> bool:
     """Whether it is the first one again, but for its keys, of which this is none."""
-    return bool(one.keys) and key not in one.keys and _but_keys(one) == _but_keys(first)
-
-
-def _but_keys(one: Request) -> list[str]:
-    return [one.command, *(word for word in one.arguments if word not in one.keys)]
+    return bool(one.keys) and key not in one.keys and one.but_keys == first.but_keys

@@ -74,12 +74,7 @@ class _Try(NamedTuple):
 
 
 def _refused(run: Recorded, key: str) -> Iterator[_Try]:
-    ops = run.ops
-    of_key = (ops["f"] == "acquire") & (ops["outcome"] == "fail") & (ops["key"] == key)
-    return (
-        _Try(str(client), *times)
-        for client, *times in rows_of(ops[of_key.to_numpy(bool)], "client", "invoke_ns", "complete_ns")
-    )
+    return map(_Try._make, rows_of(run.calls("acquire", "fail", key), "client", "invoke_ns", "complete_ns"))
 
 
 def _nodes(left: Sequence[Leftover], from_ns: int, to_ns: int) -> set[str]:
