@@ -62,10 +62,8 @@ def _told(run: Recorded, ledger: Ledger, node: str, guest: Side, other: Side, co
 def _acquired(ledger: Ledger, node: str, side: Side) -> pd.DataFrame:
     """What the side's acquire changed on a node, but for the time to live."""
     rows = ledger.rows
-    its = (rows["node"] == node) & (rows["task"] == side.client) & (rows["section"] == side.section)
-    its &= rows["what"].isin((*SETS, "changed", "deleted"))
-    its &= (rows["life"] == side.life) & (rows["f"] == "acquire") & rows["is_in_call"] & (rows["request"] >= 0)
-    return rows[its.to_numpy(bool)]
+    its = side.made(rows, "acquire") & rows["is_in_call"] & (rows["request"] >= 0) & (rows["node"] == node)
+    return rows[(its & rows["what"].isin((*SETS, "changed", "deleted"))).to_numpy(bool)]
 
 
 def _taken(others: pd.DataFrame, key: str) -> int | None:

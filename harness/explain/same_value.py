@@ -64,10 +64,7 @@ def _of_member(run: Recorded, ledger: Ledger, node: str, earlier: Side, later: S
         added = ledger.change(entry.added)
         if added["did"] not in _ADD_ONCE:
             continue
-        times = [
-            [one.from_client_ns for one in asked if entry.key in one.keys and entry.member in one.arguments]
-            for asked in (first, second)
-        ]
+        times = [_times_of(asked, entry.key, entry.member) for asked in (first, second)]
         if all(times) and all(added["from_client_ns"] <= some[-1] <= entry.until_ns for some in times):
             one, other = (at(run, some[-1]) for some in times)
             yield (
@@ -86,20 +83,18 @@ def _told(run: Recorded, ledger: Ledger, node: str, earlier: Side, later: Side) 
     for event, key, value, since_ns in rows_of(rows[is_set.to_numpy(bool)], "event", "key", "value", "since_ns"):
         ended = ledger.end_of_event(event)
         until_ns = FOREVER_NS if ended is None else ended["at_ns"]
-        times = [
-            [
-                one.from_client_ns
-                for one in asked
-                if key in one.keys and value in one.arguments and one.from_client_ns < until_ns
-            ]
-            for asked in (first, second)
-        ]
+        times = [[at_ns for at_ns in _times_of(asked, key, value) if at_ns < until_ns] for asked in (first, second)]
         if all(times) and times[1][-1] > since_ns:
             one, other = (at(run, some[-1]) for some in times)
             yield (
                 f"{earlier.client} and {later.client} asked {node} for {printable(str(key))} with the same value, "
                 f"{printable(str(value))}, at {one} and at {other}, and were let in by it"
             )
+
+
+def _times_of(asked: Sequence[Request], key: str, word: str) -> list[int]:
+    """When those of these requests were sent that name the key and the word."""
+    return [one.from_client_ns for one in asked if key in one.keys and word in one.arguments]
 
 
 def _asked(ledger: Ledger, node: str, side: Side) -> list[Request]:
