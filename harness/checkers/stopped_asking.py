@@ -82,7 +82,7 @@ def _stopped(run: Recorded, ledger: Ledger) -> Iterator[_Unasked]:
     acquires = run.calls("acquire")
     least_ns = patience_ns(run) + SLACK_NS
     is_long = (acquires["complete_ns"] - acquires["invoke_ns"] >= least_ns).to_numpy(bool)
-    if run.config.users_per_client == 1 or not is_long.any() or not ledger.notes_tasks:
+    if run.config.users_per_client == 1 or not is_long.any() or not ledger.wire.notes_tasks:
         return
     closed = closed_connections(ledger.wire.connections)
     granted = acquires[(acquires["outcome"] == "ok").to_numpy(bool)]

@@ -218,9 +218,9 @@ def _proven(one: Asked) -> NodeEvent:
     request = one.request
     assert one.did is not None
     assert request.from_node_ns is not None
-    times = request.sent_ns if request.to_node_ns is None else request.to_node_ns, request.from_node_ns
+    after_ns = request.sent_ns if request.to_node_ns is None else request.to_node_ns
     whose = one.client, one.section, one.value
-    return NodeEvent(request.node, one.key, one.did, *times, *whose, request=request.row)
+    return NodeEvent(request.node, one.key, one.did, after_ns, request.from_node_ns, *whose, request=request.row)
 
 
 def _shown(run: Recorded, keys: Container[str]) -> dict[str, set[tuple[str, int, str]]]:

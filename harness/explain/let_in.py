@@ -86,7 +86,7 @@ def _last_answers(run: Recorded, wire: WireRequests, side: Side) -> dict[str, Wi
     """By node, the last request of the client's acquire that was answered. Where it is not on record which task of a
     process sent what, only requests that changed a key are known to be one's."""
     ledger = run.ledger
-    if "@" not in side.client or (ledger is not None and ledger.notes_tasks):
+    if "@" not in side.client or (ledger is not None and ledger.wire.notes_tasks):
         return {one.node: one for one in wire.of_client(side.client, side.asked_from_ns, side.start_ns)}
     if ledger is None:
         return {}

@@ -95,7 +95,7 @@ def _may_be_of_another_call(ledger: Ledger, section: Any, one: Request) -> bool:
     """Whether a call of its process that renews nothing was under way: another task that acquires, or a nested call. A
     process that notes what its tasks send sent what is of none of them in the background."""
     calls = ledger.calls
-    if one.task is None and ledger.notes_tasks:
+    if one.task is None and ledger.wire.notes_tasks:
         return False
     under_way = calls.under_way(process_of(str(section.client)), one.from_client_ns, str(section.key))
     return any(calls.client[call] != section.client or calls.f[call] not in _RENEW for call in under_way)

@@ -42,7 +42,7 @@ class Scene:
 
 def lane(run: Recorded, client: str) -> str:
     """Who sent what this client asked for, as far as the record tells: the task, or its process."""
-    tells_tasks = run.ledger is not None and run.ledger.notes_tasks
+    tells_tasks = run.ledger is not None and run.ledger.wire.notes_tasks
     return client if tells_tasks else process_of(client)
 
 

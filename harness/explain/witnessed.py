@@ -134,10 +134,10 @@ class Witnessed:
             what = what_was_done(one.event, one.command)
             assert what is not None
             request, after_ns, by_ns = causes.requests.get(order, (None, -1, -1))
-            key, times = found.shown_as.get(one.key, one.key), [max(since_of(one), after_ns), one.at_ns]
-            if by_ns >= 0:
-                times[1] = min(one.at_ns, by_ns)
-            found.events.append(NodeEvent(one.node, key, what, *times, client, section, one.value, order, request))
+            after_ns, by_ns = max(since_of(one), after_ns), one.at_ns if by_ns < 0 else min(one.at_ns, by_ns)
+            key, whose = found.shown_as.get(one.key, one.key), (client, section, one.value)
+            event = NodeEvent(one.node, key, what, after_ns, by_ns, *whose, order=order, request=request)
+            found.events.append(event)
         return found
 
 

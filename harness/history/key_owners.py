@@ -124,7 +124,7 @@ def _set_by_acquires(ledger: Ledger, holdings: pd.DataFrame) -> pd.Series:
 
 def _has_noted_all(run: RunTables, ledger: Ledger, section: int) -> bool:
     """Whether the section's process noted for which task it sent each request that named a key while it acquired."""
-    if not ledger.notes_tasks:
+    if not ledger.wire.notes_tasks:
         return False
     client, asked_ns, start_ns = next(rows_of(run.sections[section : section + 1], "client", "asked_ns", "start_ns"))
     nodes = run.config.node_names

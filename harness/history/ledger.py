@@ -93,11 +93,6 @@ class Ledger:
         return Links(self.wire)
 
     @cached_property
-    def notes_tasks(self) -> bool:
-        """Whether processes with several tasks noted which of them sent what."""
-        return self.wire.notes_tasks
-
-    @cached_property
     def entries(self) -> Sequence[Entry]:
         """What lists, sets, sorted sets and hashes held, key by key: what ended, in order, then what stayed."""
         own = self.rows[self.rows["key"].isin(keys_with_entries(self.rows)).to_numpy(bool)]
