@@ -22,7 +22,7 @@ To prolong one while its client is inside does no harm; to prolong it then keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any, Final, Literal
 
 import msgspec
@@ -114,7 +114,7 @@ def check(run: Recorded) -> Answer:
     return Answer(figures, tuple(findings))
 
 
-def _touched(run: Recorded, ledger: Ledger, keys: set[str], single: set[str]) -> Iterator[tuple[int, Touched]]:
+def _touched(run: Recorded, ledger: Ledger, keys: Set[str], single: set[str]) -> Iterator[tuple[int, Touched]]:
     """By the row of the ledger. `single`: the keys that are one section's alone, of a lock that lets several in."""
     rows = ledger.rows
     what = rows["what"].astype(str).to_numpy(object)
