@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fencepost.quorum import quorum
 from fencepost.text import listed, plural, printable
@@ -58,7 +58,7 @@ def by_lock(
     if taken is not None and not (run.is_exclusive and (granted_to_few or told)):
         return f"{taken.text} So {later.client} could enter.", taken.cause
     if granted_to_few:
-        has_errors = any(granted_on_errors(parts, said) for _, said in _replies(parts, earlier, later))
+        has_errors = any(only_errors(said) for _, said in _replies(parts, earlier, later))
         return granted_to_few, "granted on errors" if has_errors else "too few nodes"
     cause = _cause_of_losses(run, parts, later)
     if cause == "unknown" and taken is not None:
@@ -99,11 +99,9 @@ def cause_of(parts: Sequence[NodePart]) -> Cause:
     return causes.most_common(1)[0][0] if causes else "unknown"
 
 
-def _replies(
-    parts: Sequence[NodePart], earlier: Side, later: Side
-) -> tuple[tuple[Side, list[NodeReply]], tuple[Side, list[NodeReply]]]:
-    """What the nodes had replied to each of the two."""
-    return (earlier, [part.earlier for part in parts]), (later, [part.later for part in parts])
+def _replies(parts: Sequence[NodePart], earlier: Side, later: Side) -> list[tuple[Side, dict[str, NodeReply]]]:
+    """What each node had replied to each of the two."""
+    return [(earlier, {one.node: one.earlier for one in parts}), (later, {one.node: one.later for one in parts})]
 
 
 def by_client(run: Recorded, earlier: Side, later: Side) -> str:
@@ -369,12 +367,12 @@ def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
     majority = quorum(len(run.nodes))
     texts = []
     for side, said in _replies(parts, earlier, later):
-        yes = [part.node for part, one in zip(parts, said, strict=True) if one.heard]
-        if len(yes) < majority and all(one.is_known for one in said):
+        yes = [node for node, one in said.items() if one.heard]
+        if len(yes) < majority and all(one.is_known for one in said.values()):
             who = f"only {listed(yes)} had granted it" if yes else "no node had granted it"
-            late = [part.node for part, one in zip(parts, said, strict=True) if one.has_earlier_yes]
-            note = yes_to_another_request(side.client, late) if late else granted_on_errors(parts, said)
-            texts.append(f"{side.client} acquired the lock although {who}{_absent(parts, said, note)}")
+            late = [node for node, one in said.items() if one.has_earlier_yes]
+            note = yes_to_another_request(side.client, late) if late else only_errors(said)
+            texts.append(f"{side.client} acquired the lock although {who}{_absent(said, note)}")
     if not texts:
         return ""
     if len(run.nodes) == 1:
@@ -384,26 +382,19 @@ def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
     return f"{' and '.join(texts)}: fewer than the majority of {majority} of {plural(len(run.nodes), 'node')}{tail}."
 
 
-def granted_on_errors(parts: Sequence[NodePart], said: Sequence[NodeReply]) -> str:
-    return only_errors({part.node: one for part, one in zip(parts, said, strict=True)})
-
-
 def _counts(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
     """`So c3 had 3 of 5 nodes (n4 and n5 did not reply: …), and c7 had 4 of 5 nodes.`"""
     texts = []
     for side, said in _replies(parts, earlier, later):
-        of = of_nodes(sum(one.yes for one in said), run)
-        texts.append(f"{side.client} had {of}{_absent(parts, said)}")
+        of = of_nodes(sum(one.yes for one in said.values()), run)
+        texts.append(f"{side.client} had {of}{_absent(said)}")
     return f"So {texts[0]}, and {texts[1]}."
 
 
-def _absent(parts: Sequence[NodePart], said: Sequence[NodeReply], note: str = "") -> str:
+def _absent(said: Mapping[str, NodeReply], note: str = "") -> str:
     """` (n3 did not reply; n4 was not asked: partition)`; empty if all nodes replied, and there is no `note`."""
-    faults = {one.cut.event.nemesis for one in said if one.cut is not None and one.word != "not set"}
-    silent, unasked = (
-        [part.node for part, one in zip(parts, said, strict=True) if one.word == word]
-        for word in ("silent", "not asked")
-    )
+    faults = {one.cut.event.nemesis for one in said.values() if one.cut is not None and one.word != "not set"}
+    silent, unasked = ([node for node, one in said.items() if one.word == word] for word in ("silent", "not asked"))
     told = [f"{listed(silent)} did not reply"] if silent else []
     told += [f"{listed(unasked)} {was(unasked)} not asked"] if unasked else []
     text = "; ".join(told) + (f": {listed(sorted(faults))}" if told and faults else "")
