@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from fencepost.quorum import quorum
 from fencepost.text import count, milliseconds, out_of, plural
 from harness.explain.examples import Side
-from harness.explain.given_ttl import given_ttl
+from harness.explain.expiries import given_ttl
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.node_replies import few_had_granted, replies
 from harness.explain.renewals import renewals_ended

@@ -20,7 +20,7 @@ import numpy as np
 from fencepost.text import milliseconds, of_sections, plural, printable
 from harness.explain.causes import of_loss
 from harness.explain.examples import Side
-from harness.explain.given_ttl import lived_ms, over_at_once
+from harness.explain.expiries import lived_ms, over_at_once
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.node_replies import few_had_granted
 from harness.explain.renewals import renewals_ended

@@ -8,7 +8,7 @@ from typing import Final
 from harness.explain.causes import Cause, of_loss
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Case, Side
-from harness.explain.expired_waiting import expired_waiting
+from harness.explain.expiries import expired_waiting
 from harness.explain.kinds import Told
 from harness.explain.let_in import let_in, why_let_in
 from harness.explain.looked_first import looked_first, read_as_own, set_over, took_nothing

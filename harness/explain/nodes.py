@@ -18,7 +18,7 @@ from fencepost.history import FaultEvent
 from harness.explain.causes import Cause, of_loss
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
-from harness.explain.given_ttl import GivenTtl, given_ttl, lived_ms, too_short, was_over_at_once
+from harness.explain.expiries import GivenTtl, given_ttl, lived_ms, too_short, was_over_at_once
 from harness.explain.node_replies import NodeReply, replies
 from harness.explain.requests import changes_where, may_be_of
 from harness.explain.witnessed import NodeEvent

@@ -11,7 +11,7 @@ from harness.explain.by_count import by_count
 from harness.explain.causes import Cause
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
-from harness.explain.given_ttl import over_at_once
+from harness.explain.expiries import over_at_once
 from harness.explain.let_in import late_release, let_in
 from harness.explain.node_replies import NodeReply, only_errors
 from harness.explain.nodes import Loss, NodePart, went_down

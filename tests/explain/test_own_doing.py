@@ -11,7 +11,7 @@ from harness.checkers.explained import spans_of, tell
 from harness.checkers.judge import judge
 from harness.explain.evidence import gather
 from harness.explain.examples import case_of
-from harness.explain.given_ttl import ttl_given
+from harness.explain.expiries import ttl_given
 from harness.explain.kinds import Told
 from tests.golden import Golden
 from tests.judge.histories import History, ms

@@ -1,4 +1,5 @@
-"""The time to live that the requests on record gave a key, and whether the key expired by it before the lease ended."""
+"""Keys that expired: the time to live that the requests on record gave a key, and whether it ran out before the lease
+ended, or before a client that waited was let in."""
 
 from __future__ import annotations
 
@@ -7,9 +8,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from fencepost.quorum import quorum
+from fencepost.text import printable
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
+from harness.explain.requests import changes_where
 from harness.explain.witnessed import NodeEvent
+from harness.explain.words import at
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 
@@ -107,3 +112,23 @@ def over_at_once(run: Recorded, change: Change) -> str:
     if lived is None:
         return "gave it a TTL that was over at once, which deleted it"
     return f"set it anew with a TTL of at most {lived:,.0f} ms"
+
+
+def expired_waiting(run: Recorded, side: Side) -> str:
+    """`What c9 had set in this acquire, k1/a3f0 on n1, had expired by +2,615.1 ms.`; empty unless that was so on a
+    majority of the nodes before the client was let in, and nothing else was left that the acquire had set."""
+    ledger = run.ledger
+    if ledger is None:
+        return ""
+    rows = ledger.rows
+    own = side.made(rows, "acquire") & (rows["what"] == "set") & rows["is_in_call"] & (rows["at_ns"] <= side.start_ns)
+    ends = [ledger.end_of_event(change["event"]) for change in changes_where(ledger, own)]
+    gone = [one for one in ends if one is not None and one["what"] == "expired" and one["at_ns"] < side.start_ns]
+    nodes = {str(one["node"]) for one in gone}
+    if not gone or len(gone) < len(ends) or len(nodes) < quorum(len(run.nodes)):
+        return ""
+    last = max(gone, key=lambda one: int(one["at_ns"]))
+    return (
+        f"What {printable(side.client)} had set in this acquire, {printable(str(last['key']))} on {last['node']}, had "
+        f"expired by {at(run, int(last['at_ns']))}."
+    )
