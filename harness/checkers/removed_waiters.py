@@ -34,13 +34,13 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.entries import ADD, RENEW
-from harness.history.free_times import names_of
 from harness.history.groups import rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.lost_entries import LOST, lost_entries
 from harness.history.recorded import Recorded
 from harness.history.standing_still import ran_ns
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
+from harness.history.waits import names_of
 from harness.verdict import Answer, Finding
 
 LEAST: Final = 2

@@ -1,7 +1,8 @@
 """Which clients waited for a key, and when; what each of them said and heard meanwhile, and when the key was free.
 
 A wait lasts from the first try for a section to the end of the last one. A client that waits is woken up, or looks
-again by itself, at the latest when the last lease that it saw has run out.
+again by itself, at the latest when the last lease that it saw has run out. A key was certainly free while a majority of
+the lock's nodes held nothing of it, and no client was inside or releasing it.
 
 A client that was cut off while it was acquiring had been waiting since its call began. In older records it is not told
 when that was: then since the first request that it sent after its last recorded operation, or at least since it was
@@ -18,9 +19,9 @@ import numpy as np
 import pandas as pd
 
 from fencepost.history import ClientEnd, process_of
-from harness.history.fault_windows import FOREVER_NS, between, longest_windows
-from harness.history.free_times import free_times, names_of
-from harness.history.groups import Groups, codes_of, placed, rows_of
+from fencepost.quorum import quorum
+from harness.history.fault_windows import FOREVER_NS, between, longest_windows, merged
+from harness.history.groups import Groups, codes_of, grouped, placed, rows_of
 from harness.history.key_changes import ENDINGS
 from harness.history.link_activity import Activity, Links
 from harness.history.standing_still import ran_ns
@@ -202,3 +203,46 @@ def waiting_clients(run: Recorded, ledger: Ledger) -> list[Waiting]:
     waits = list(all_waits(run, ledger.links, short_ns(run)))
     names = {key: names_of(run, key) for key in dict.fromkeys(wait.key for wait in waits)}
     return [Waiting(run, ledger, wait, names[wait.key]) for wait in waits]
+
+
+def names_of(run: Recorded, key: str) -> Set[str]:
+    """What the key is called on the nodes; empty if that is not known."""
+    known = run.lock_keys
+    if run.ops["key"].nunique() == 1:
+        return known
+    names = {name for name in known if key in name}
+    if run.owners is not None:
+        own = run.owners.holdings
+        names |= known & set(own["key"][(own["lock_key"] == key).to_numpy(bool)].astype(str).unique())
+    return names
+
+
+def free_times(run: Recorded, names: Set[str], key: str, since_ns: int, until_ns: int) -> list[tuple[int, int]]:
+    """Within this time, in order. `names`: what the key is called on the nodes."""
+    if run.watched is None or not names:
+        return []
+    held = run.watched.holdings
+    held = held[held["key"].isin(list(names)).to_numpy(bool)]
+    taken = grouped((node, (a, b)) for node, a, b in rows_of(held, "node", "from_min_ns", "to_max_ns"))
+    changes, nodes = [], run.nodes_of(key)
+    for node in nodes:
+        unseen = between((window[:2] for window in run.watched.of(node)), 0, FOREVER_NS)
+        for began, done in merged([*taken[node], *unseen], since_ns, until_ns):
+            changes += [(began, -1), (done, 1)]
+    free, majority = len(nodes), quorum(len(nodes))
+    busy, at_ns = _used(run, key), since_ns
+    for when_ns, change in sorted(changes):
+        if free < majority:
+            busy.append((at_ns, when_ns))
+        free, at_ns = free + change, when_ns
+    if free < majority:
+        busy.append((at_ns, until_ns))
+    return between(busy, since_ns, until_ns)
+
+
+def _used(run: Recorded, key: str) -> list[tuple[int, int]]:
+    """When a client was inside, or was giving the key back."""
+    inside = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
+    given = run.calls("release", key=key)
+    used = [*rows_of(inside, "start_ns", "end_ns"), *rows_of(given, "invoke_ns", "complete_ns")]
+    return merged(used, 0, FOREVER_NS)
