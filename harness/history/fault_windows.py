@@ -2,16 +2,19 @@
 
 Of independent nodes, a client must reach a majority itself. Of the members of one group, it must reach one that has a
 quorum behind it; or the leader, which may be any member that is up, if it alone serves.
+
+Faults, links and requests name client processes, sections and operations tasks: a fault that hit a process hit each of
+its tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from fencepost.history import ClientEnd, FaultEvent
+from fencepost.history import ClientEnd, FaultEvent, task_names
 from fencepost.quorum import quorum, with_a_quorum
 
 FOREVER_NS: Final = 2**62
@@ -207,3 +210,15 @@ def windows(events: Iterable[FaultEvent]) -> tuple[Window, ...]:
         for event, end in _with_ends(events)
     ]
     return tuple(sorted(found, key=lambda window: window.from_ns))
+
+
+def hitting_tasks(events: Sequence[FaultEvent], clients: Collection[str], tasks: int) -> tuple[FaultEvent, ...]:
+    """The same events, with the tasks of every client that they name beside it. `clients`: the names of the client
+    processes; nodes that copy each other have links, too."""
+    if tasks == 1:
+        return tuple(events)
+
+    def users(name: str) -> tuple[str, ...]:
+        return (name, *task_names(name, tasks)) if name in clients else (name,)
+
+    return tuple(event.on_users(users) for event in events)

@@ -16,12 +16,11 @@ import pyarrow.parquet as pq
 from fencepost.errors import UsageError
 from fencepost.files import kind_of
 from fencepost.history import LATEST_NS, ClientEnd, FaultEvent, Op, Timeline, Write, task_names
-from harness.history.fault_windows import GroupFacts
+from harness.history.fault_windows import GroupFacts, hitting_tasks
 from harness.history.heartbeats import lags, outside_stops
 from harness.history.key_holdings import Watched, derive_holdings
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
-from harness.history.tasks import hitting_tasks
 from harness.store.append_log import read_lines
 from harness.store.columns import NAME, OPS_SCHEMA, ops_frame, writes_frame
 from harness.store.consistency import check_soundness

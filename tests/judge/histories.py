@@ -13,12 +13,11 @@ from cluster.redis_keys import keys_of
 from fencepost.history import FIELDS_APART, ClientEnd, FaultEvent, KeyEvent, Op, Timeline, Write, process_of
 from harness.config import RunConfig
 from harness.history.change_causes import SCRIPTS, WireRecord
-from harness.history.fault_windows import FOREVER_NS
+from harness.history.fault_windows import FOREVER_NS, hitting_tasks
 from harness.history.key_holdings import Watched, derive_holdings
 from harness.history.recorded import Recorded
 from harness.history.run_tables import LinkTraffic
 from harness.history.sections import derive_sections
-from harness.history.tasks import hitting_tasks
 from harness.history.transactions import with_results
 from harness.store.columns import ops_frame, writes_frame
 from harness.store.wire import CONNECTIONS_SCHEMA, REQUESTS_SCHEMA

@@ -13,8 +13,15 @@ from msgspec.structs import replace
 
 from fencepost.history import ClientEnd, FaultEvent
 from harness.explain.words import out_of_order
-from harness.history.fault_windows import FOREVER_NS, GroupFacts, longest_windows, majority_windows, merged, windows
-from harness.history.tasks import hitting_tasks
+from harness.history.fault_windows import (
+    FOREVER_NS,
+    GroupFacts,
+    hitting_tasks,
+    longest_windows,
+    majority_windows,
+    merged,
+    windows,
+)
 from tests.judge.histories import START_NS, History
 
 LAST = 12

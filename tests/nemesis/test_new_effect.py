@@ -14,9 +14,8 @@ from harness.explain.lanes import outages_of
 from harness.explain.words import out_of_order
 from harness.export.formats import Choice
 from harness.export.perfetto import write
-from harness.history.fault_windows import majority_windows, windows
+from harness.history.fault_windows import hitting_tasks, majority_windows, windows
 from harness.history.recorded import Recorded
-from harness.history.tasks import hitting_tasks
 from harness.report.timeline import timeline
 from tests.judge import histories
 from tests.judge.histories import History, ms
