@@ -13,30 +13,32 @@ from harness.history.key_changes import SETS
 from harness.history.ledger import Ledger
 
 if TYPE_CHECKING:
-    from harness.history.recorded import Recorded
+    from harness.history.key_owners import Owners
+    from harness.history.run_tables import RunTables
+    from harness.history.unowned import Unowned
 
 _NEARLY_ALL: Final = 0.9
 
 
-def lock_keys(run: Recorded, ledger: Ledger) -> frozenset[str]:
+def lock_keys(run: RunTables, ledger: Ledger, owners: Owners | None, unowned: Unowned) -> frozenset[str]:
     """The names on the nodes of the keys that clients ask for: their own names; the ones that acquires set and releases
     delete; or the only one that acquires set, if it has the name in it."""
     asked = {str(key) for key in run.ops["key"].unique()}
     rows = ledger.rows
     found = asked & set(rows["key"].cat.categories)
-    if run.owners is not None:
-        found |= set(run.owners.holdings["key"].astype(str).unique())
+    if owners is not None:
+        found |= set(owners.holdings["key"].astype(str).unique())
     if not found:
         is_set = rows["what"].isin(SETS) & (rows["f"] == "acquire") & rows["value"].notna()
         names = {str(key) for key in rows["key"][is_set].unique()}
-        names -= set() if run.owners is None else run.owners.copies
+        names -= set() if owners is None else owners.copies
         for key in asked:
             some = [name for name in names if key in name]
             found |= set(some) if len(some) == 1 else set()
-    return frozenset(found - run.unowned.counters)
+    return frozenset(found - unowned.counters)
 
 
-def keys_of_single_sections(run: Recorded, ledger: Ledger) -> set[str]:
+def keys_of_single_sections(run: RunTables, ledger: Ledger) -> set[str]:
     """Of a lock that lets several clients in, the names on the nodes of the keys that are each one section's alone: a
     slot, or what a reader sets for itself. A granted acquire sets one of them where it was free, as nearly all do that
     may share, no acquire and no other client changes one or sets it anew, and it is mostly releases that delete

@@ -58,7 +58,8 @@ class Recorded(RunTables):
     @cached_property
     def lock_keys(self) -> frozenset[str]:
         """The names on the nodes of the keys that clients ask for; empty where there is no ledger."""
-        return frozenset() if self.ledger is None else lock_keys(self, self.ledger)
+        ledger = self.ledger
+        return frozenset() if ledger is None else lock_keys(self, ledger, self.owners, self.unowned)
 
     @cached_property
     def cancelled(self) -> tuple[CancelledCall, ...]:
