@@ -228,10 +228,10 @@ def _examples(run: Recorded, free_ns: int) -> tuple[dict[str, object], ...]:
     if run.timeline.stop_ns is not None and (out := permits_out(run, free_ns, run.timeline.stop_ns)):
         return (kept_permits(run, out),)
     if (entry := left_entry(run, free_ns)) is not None:
-        return (_left(run, entry.put_by) | {"entry": entry.name, "asked": entry.asked},)
+        return (_left(run, entry.put_by) | {"entry": entry.entry, "asked": entry.asked},)
     if (left := left_mutex(run, free_ns)) is None:
         return ()
-    return (_left(run, left.taken) | {"times": left.times, "asked": left.asked},)
+    return (_left(run, left.put_by) | {"times": left.times, "asked": left.asked},)
 
 
 def _left(run: Recorded, change: Change) -> dict[str, object]:

@@ -30,16 +30,18 @@ LEAST_TIMES: Final = 3
 """How often requests took entries out of a set that is no mere index, and calls deleted a mutex that they had set."""
 
 
-class LeftEntry(NamedTuple):
-    """`put_by`: the change by which an acquire put it in. `asked`: how many requests of other clients named it since,
-    or were answered with it."""
+class LeftBehind(NamedTuple):
+    """`put_by`: the change by which a call that had ended put it there, or an acquire its entry. `asked`: how many
+    requests of other clients named it since, or were answered with it. `entry`: its name; empty for a mutex, and
+    `times`: how often a call had set and deleted that."""
 
-    name: str
     put_by: Change
     asked: int
+    entry: str = ""
+    times: int = 0
 
 
-def left_entry(run: Recorded, by_ns: int) -> LeftEntry | None:
+def left_entry(run: Recorded, by_ns: int) -> LeftBehind | None:
     """That which most requests met; None if none was left by then."""
     ledger = run.ledger
     if ledger is None or run.watched is None:
@@ -60,7 +62,7 @@ def left_entry(run: Recorded, by_ns: int) -> LeftEntry | None:
         # A node that was out of sight may have lost the entry: then only its replies tell that it was still there.
         told_ns = max((one.from_client_ns for one in met if f'"{entry.member}"' in (one.reply or "")), default=0)
         if met and (entry.until_ns >= FOREVER_NS or told_ns > max(by_ns, entry.until_ns)):
-            found.append(LeftEntry(entry.member, change, len(met)))
+            found.append(LeftBehind(change, len(met), entry.member))
     return max(found, key=lambda one: (one.asked, one.put_by["at_ns"]), default=None)
 
 
@@ -81,16 +83,7 @@ def _is_over(change: Change, left_ns: Mapping[tuple[str, int, int], int], by_ns:
     return bool(change["complete_ns"] <= by_ns)
 
 
-class LeftMutex(NamedTuple):
-    """`taken`: the change that set it last, in a call that had ended. `times`: how often a call had set and deleted it.
-    `asked`: how many requests of other clients named it since."""
-
-    taken: Change
-    times: int
-    asked: int
-
-
-def left_mutex(run: Recorded, by_ns: int) -> LeftMutex | None:
+def left_mutex(run: Recorded, by_ns: int) -> LeftBehind | None:
     """That for which most requests asked in vain; None if no call had left one by then."""
     ledger = run.ledger
     if ledger is None or run.watched is None:
@@ -103,7 +96,7 @@ def left_mutex(run: Recorded, by_ns: int) -> LeftMutex | None:
         taken = ledger.change(row)
         asked = len(ledger.sent.of_others(str(taken["client"]), str(node), str(key), int(taken["at_ns"])))
         if taken["complete_ns"] <= by_ns and asked:
-            found.append(LeftMutex(taken, times, asked))
+            found.append(LeftBehind(taken, asked, times=times))
     return max(found, key=lambda one: one.asked, default=None)
 
 

@@ -34,6 +34,8 @@ from harness.history.waits import SECOND_NS
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
+LEAST: Final = 3
+_SET: Final = ("set", "overwritten", "changed")
 QUESTIONS: Final = (
     *("GET", "MGET", "EXISTS", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "TYPE", "STRLEN"),
     *("HGET", "HMGET", "HGETALL", "HEXISTS", "HLEN", "HKEYS", "SISMEMBER", "SMEMBERS", "SCARD"),
@@ -90,10 +92,6 @@ def could_renew(run: Recorded, client: str, key: str, since_ns: int, at_ns: int)
     if len(calm) < quorum(len(nodes)):
         return False
     return not run.wrong_clocks.nodes(since_ns, at_ns) and not run.wrong_clocks.mislead(client, since_ns, at_ns)
-
-
-LEAST: Final = 3
-_SET: Final = ("set", "overwritten", "changed")
 
 
 class Misdirected(NamedTuple):

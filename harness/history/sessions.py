@@ -26,6 +26,12 @@ from harness.history.link_activity import BLOCKS, Activity
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
 
+LISTEN: Final = ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE")
+LEAVE: Final = ("UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "RESET", "QUIT")
+OF_THE_NODE: Final = "__key"
+"""How the channels begin on which a node itself tells what happens to keys."""
+PUSHES: Final = ("LPUSH", "RPUSH")
+
 
 class SessionEnds:
     """When the connections of each client to these nodes were opened and closed, and by which side. `connections`: as
@@ -51,12 +57,6 @@ class SessionEnds:
 def _times(table: pa.Table, name: str) -> Ints:
     times: Ints = table[name].fill_null(FOREVER_NS).to_numpy()
     return times
-
-
-LISTEN: Final = ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE")
-LEAVE: Final = ("UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "RESET", "QUIT")
-OF_THE_NODE: Final = "__key"
-"""How the channels begin on which a node itself tells what happens to keys."""
 
 
 class Subscription(NamedTuple):
@@ -146,9 +146,6 @@ def closed_connections(connections: pa.Table) -> dict[int, tuple[int, ...]]:
     names = ("client_closed_ns", "node_closed_ns", "proxy_closed_ns")
     times = (connections[name].fill_null(FOREVER_NS).to_pylist() for name in names)
     return dict(zip(connections["connection"].to_pylist(), zip(*times, strict=True), strict=True))
-
-
-PUSHES: Final = ("LPUSH", "RPUSH")
 
 
 @dataclass(frozen=True)

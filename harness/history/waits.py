@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from harness.history.ledger import Change, Ledger
     from harness.history.recorded import Recorded
 
+SECOND_NS: Final = 1_000_000_000
+SLACK_MS: Final = 250
+"""What is under way has this time to arrive."""
+SLACK_NS: Final = SLACK_MS * 1_000_000
+Span = tuple[int, int]
+
 
 class Wait(NamedTuple):
     """`is_over`: whether an operation is on record that ended it."""
@@ -115,13 +121,6 @@ def in_the_way(run: Recorded, wait: Wait, others: list[Wait]) -> list[tuple[int,
             if other.client in hit and other.since_ns < done and other.until_ns > began
         ]
     return [*found, *run.wrong_clocks.times]
-
-
-SECOND_NS: Final = 1_000_000_000
-SLACK_MS: Final = 250
-"""What is under way has this time to arrive."""
-SLACK_NS: Final = SLACK_MS * 1_000_000
-Span = tuple[int, int]
 
 
 def patience_ns(run: Recorded) -> int:
