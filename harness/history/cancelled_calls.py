@@ -7,7 +7,7 @@ meanwhile; what is there for longer is the lock's fault. A call that changed not
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.history.run_tables import RunTables
 
 _LEAVES: Final = ("set", "overwritten", "prolonged", "changed")
+_NOTHING: Final = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class CancelledCall(NamedTuple):
@@ -39,44 +40,25 @@ def cancelled_calls(run: RunTables, ledger: Ledger | None) -> tuple[CancelledCal
     if "cancelled" not in run.ops:  # recorded before calls could be cancelled
         return ()
     ops = run.ops[run.ops["cancelled"].to_numpy(np.bool_)]
-    changes = _Effects.of(run, ledger) if len(ops) else None
+    effects = _effects(ledger) if len(ops) and ledger is not None else None
     stays_ns = round(run.lease_ms * 1e6) + SLACK_NS
     found = []
     for f, client, key, since_ns, ended_ns in rows_of(ops, "f", "client", "key", "invoke_ns", "complete_ns"):
-        # What was under way when the call was cancelled comes to the proxy a little later.
-        last_ns = 0 if changes is None else changes.last_ns(process_of(client), since_ns, ended_ns + SLACK_NS)
-        if last_ns is None and f == "acquire":
-            continue
-        at_ns = max(last_ns or 0, ended_ns)
+        at_ns = ended_ns
+        if effects is not None:
+            # What was under way when the call was cancelled comes to the proxy a little later.
+            sent, done = effects.get(process_of(client), _NOTHING)
+            left = done[(sent >= since_ns) & (sent <= ended_ns + SLACK_NS)]
+            if f == "acquire" and not len(left):
+                continue
+            at_ns = int(left.max(initial=ended_ns))
         found.append(CancelledCall(str(client), str(key), since_ns, at_ns, at_ns + stays_ns))
     return tuple(found)
 
 
-class _Effects(NamedTuple):
-    """By process, when the proxy received the requests that left something on a node, in order, and when the node had
-    done that."""
-
-    of_process: dict[str, tuple[Ints, Ints]]
-
-    @classmethod
-    def of(cls, run: RunTables, ledger: Ledger | None) -> Self | None:
-        """None if not every change is on record."""
-        if ledger is None:
-            return None
-        rows = ledger.rows
-        rows = rows[(rows["what"].isin(_LEAVES) & (rows["from_client_ns"] >= 0)).to_numpy(bool)]
-        by_process = rows.sort_values("from_client_ns").groupby("client", observed=True)
-        return cls(
-            {
-                str(of): (own["from_client_ns"].to_numpy(np.int64), own["at_ns"].to_numpy(np.int64))
-                for of, own in by_process
-            }
-        )
-
-    def last_ns(self, process: str, since_ns: int, until_ns: int) -> int | None:
-        """When a node had done the last of what was sent in this time; None if nothing was."""
-        if process not in self.of_process:
-            return None
-        sent, done = self.of_process[process]
-        first, end = np.searchsorted(sent, since_ns), np.searchsorted(sent, until_ns, "right")
-        return int(done[first:end].max()) if first < end else None
+def _effects(ledger: Ledger) -> dict[str, tuple[Ints, Ints]]:
+    """By process, when the proxy received requests that left something on a node, and when the node had done that."""
+    rows = ledger.rows
+    rows = rows[(rows["what"].isin(_LEAVES) & (rows["from_client_ns"] >= 0)).to_numpy(bool)]
+    times = ((of, own[["from_client_ns", "at_ns"]].to_numpy(np.int64)) for of, own in rows.groupby("client"))
+    return {str(of): (own[:, 0], own[:, 1]) for of, own in times}

@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Self
 
 from fencepost.history import FaultEvent
@@ -30,14 +29,14 @@ class Standstills:
     def of(cls, faults: Iterable[FaultEvent]) -> Self:
         faults = tuple(faults)
         on_node = grouped((node, event) for event in faults for node in event.nodes)
-        changes = {node: _Changes(events) for node, events in on_node.items()}
         found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for window in windows(faults):
             event = window.event
             if window.to_ns is None or not window.took or event.unplanned or event.answers_errors:
                 continue
             for node in event.nodes:
-                found[node].append((window.from_ns, min(window.to_ns, changes[node].first_after(window.from_ns))))
+                later = (other.began_ns for other in on_node[node] if other.done_ns > window.from_ns)
+                found[node].append((window.from_ns, min(window.to_ns, *later)))
         return cls({node: sorted(times) for node, times in found.items()})
 
     def until(self, node: str, at_ns: int) -> int:
@@ -45,17 +44,3 @@ class Standstills:
         times = self.by_node.get(node, [])
         place = bisect_right(times, (at_ns, FOREVER_NS)) - 1
         return max(at_ns, times[place][1]) if place >= 0 else at_ns
-
-
-class _Changes:
-    """When faults were injected on one node, healed, or undone from outside."""
-
-    def __init__(self, events: Iterable[FaultEvent]) -> None:
-        in_order = sorted((event.done_ns, event.began_ns) for event in events)
-        self._done = [done_ns for done_ns, _ in in_order]
-        from_there = accumulate((began_ns for _, began_ns in reversed(in_order)), min, initial=FOREVER_NS)
-        self._first = list(from_there)[::-1]
-
-    def first_after(self, at_ns: int) -> int:
-        """When the first of those began that were done later than that; one may have begun before."""
-        return self._first[bisect_right(self._done, at_ns)]
