@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -236,6 +237,14 @@ def codes_in(names: pd.Index, column: pd.Series) -> Codes:
 def known(column: pd.Series) -> tuple[Bools, Ints]:
     """Which numbers of the column are not missing, and the values, with 0 for missing ones."""
     return ~column.isna().to_numpy(np.bool_), column.to_numpy(np.int64, na_value=0)
+
+
+def table_of(rows: Iterable[Any], kind: type[Any], *names: str) -> pd.DataFrame:
+    """A table of these dataclasses of one kind, a row each. `names`: the columns with few different values. All others
+    but numbers stay objects: otherwise pandas would convert texts, and missing ones to NaN."""
+    kinds = {column.name: {"int": "int64", "bool": "bool"}.get(str(column.type)) for column in fields(kind)}
+    frame = pd.DataFrame(map(attrgetter(*kinds), rows), columns=list(kinds), dtype=object)
+    return frame.astype({name: to for name, to in kinds.items() if to} | dict.fromkeys(names, "category"))
 
 
 def rows_of(frame: pd.DataFrame, *names: str) -> Iterator[tuple[Any, ...]]:

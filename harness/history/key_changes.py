@@ -20,14 +20,14 @@ port, digest, place, did, arguments   of the request that the node names (`fence
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
 from fencepost.history import KeyEvent
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.groups import table_of
 
 SETS: Final = ("set", "overwritten")
 """What puts a new value into a key."""
@@ -59,10 +59,8 @@ class _ChangeRow:
     until_ns: int = FOREVER_NS
 
 
-_COLUMNS: Final = {column.name: column.type for column in fields(_ChangeRow)}
 _REMOVES_FIELDS: Final = "HDEL"
 """The witness takes its event for a renewal where the fields could not be read."""
-_NAMES: Final = ("node", "key", "what")
 
 
 class _Holding(NamedTuple):
@@ -104,9 +102,7 @@ def derive_changes(events: Iterable[KeyEvent]) -> pd.DataFrame:
             _find(rows, node, event, place)
         else:
             _change(rows, node, event, place)
-    frame = pd.DataFrame(map(attrgetter(*_COLUMNS), rows), columns=list(_COLUMNS), dtype=object)
-    kinds = {name: {"int": "int64", "bool": "bool"}.get(str(kind)) for name, kind in _COLUMNS.items()}
-    return frame.astype({name: kind for name, kind in kinds.items() if kind} | dict.fromkeys(_NAMES, "category"))
+    return table_of(rows, _ChangeRow, "node", "key", "what")
 
 
 def _change(rows: list[_ChangeRow], node: _Node, event: KeyEvent, place: int) -> None:
@@ -120,13 +116,13 @@ def _change(rows: list[_ChangeRow], node: _Node, event: KeyEvent, place: int) ->
             if kind == "set" and value is not None and value == held.value:
                 what = "prolonged"
         if what in SETS:
-            node.held[key] = _Holding(len(rows), value, _expiry(event))
+            node.held[key] = _Holding(len(rows), value, expiry_of(event))
         elif held is not None:
-            node.held[key] = _Holding(held.row, value, _expiry(event))
+            node.held[key] = _Holding(held.row, value, expiry_of(event))
     elif kind == "prolonged":
         what = "changed" if event.command == _REMOVES_FIELDS else "prolonged"
         if held is not None:
-            node.held[key] = _Holding(held.row, held.value if value is None else value, _expiry(event))
+            node.held[key] = _Holding(held.row, held.value if value is None else value, expiry_of(event))
     else:
         node.held.pop(key, None)
         what, value = kind, None if held is None else held.value
@@ -135,12 +131,13 @@ def _change(rows: list[_ChangeRow], node: _Node, event: KeyEvent, place: int) ->
     if event.port is not None:
         request = {"port": event.port, "digest": event.digest, "place": event.place, "did": event.command}
         request["arguments"] = event.arguments
-    request["until_ns"] = _expiry(event)
+    request["until_ns"] = expiry_of(event)
     times = (since_ns, event.at_ns)
     rows.append(_ChangeRow(event.node, key, what, value, was, until_ns, *times, place, of, is_seen=True, **request))
 
 
-def _expiry(event: KeyEvent) -> int:
+def expiry_of(event: KeyEvent) -> int:
+    """Before then it cannot have expired, by the node's clock; forever if no time to live is known."""
     return FOREVER_NS if event.ttl_ms is None else min(FOREVER_NS, event.at_ns + event.ttl_ms * 1_000_000)
 
 
@@ -148,9 +145,9 @@ def _find(rows: list[_ChangeRow], node: _Node, event: KeyEvent, place: int) -> N
     """The key was there when the node was seen again."""
     before = node.before.pop(event.key, None)
     if not node.is_known or (before is not None and event.value in (before.value, None)):
-        node.held[event.key] = before or _Holding(-1, event.value, _expiry(event))
+        node.held[event.key] = before or _Holding(-1, event.value, expiry_of(event))
         return
-    node.held[event.key] = _Holding(len(rows), event.value, _expiry(event))
+    node.held[event.key] = _Holding(len(rows), event.value, expiry_of(event))
     what, of = ("set", -1) if before is None else ("overwritten", before.row)
     times = (node.blind_ns, event.at_ns)
     found = _ChangeRow(event.node, event.key, what, event.value, None, FOREVER_NS, *times, place, of, is_seen=False)

@@ -25,14 +25,15 @@ For a holding that was lost, `to_max_ns` is when the node was watched again: unt
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pandas as pd
 
 from fencepost.history import KeyEvent
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.groups import table_of
+from harness.history.key_changes import expiry_of
 
 
 class InSight(NamedTuple):
@@ -90,16 +91,13 @@ class _HoldingRow:
         if self.value is None:
             self.value = event.value
         self.before_renewals += ((since_ns, self.expires_max_ns),)
-        self.expires_ns, self.expires_max_ns = _expiry(event), _latest_expiry(event)
+        self.expires_ns, self.expires_max_ns = expiry_of(event), _latest_expiry(event)
         self.renewals += (event.at_ns,)
         self.ttls_ms += (event.ttl_ms,)
         self.renewed_by += (place,)
 
     def end(self, how: str, since_ns: int, at_ns: int) -> None:
         self.to_min_ns, self.to_max_ns, self.ended = max(since_ns, self.from_min_ns), at_ns, how
-
-
-_COLUMNS: Final = {column.name: column.type for column in fields(_HoldingRow)}
 
 
 @dataclass(slots=True)
@@ -147,7 +145,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> Watched:
                     began=event.event,
                     is_hash=event.is_hash,
                     expires_max_ns=_latest_expiry(event),
-                    expires_ns=_expiry(event),
+                    expires_ns=expiry_of(event),
                     run=node.run,
                     event=place,
                     ttls_ms=(event.ttl_ms,),
@@ -175,21 +173,14 @@ def derive_holdings(events: Iterable[KeyEvent]) -> Watched:
         node.proven_ns = since_ns
     for node in nodes.values():
         _stop_watching(node, node.proven_ns)
-    # As objects first: otherwise pandas would convert the values to text, and missing ones to NaN.
-    frame = pd.DataFrame(map(attrgetter(*_COLUMNS), holdings), columns=list(_COLUMNS), dtype=object)
-    frame = frame.astype({name: "int64" for name, kind in _COLUMNS.items() if kind == "int"})
-    frame = frame.astype({"node": "category", "key": "category", "is_hash": "bool"})
-    return Watched(frame, {name: node.windows for name, node in nodes.items() if node.windows})
+    table = table_of(holdings, _HoldingRow, "node", "key")
+    return Watched(table, {name: node.windows for name, node in nodes.items() if node.windows})
 
 
 def _is_same(holding: _HoldingRow | None, event: KeyEvent) -> bool:
     """Whether a SET wrote the value that was there: some locks extend so, and the key never belonged to another
     client."""
     return holding is not None and event.value is not None and holding.value == event.value
-
-
-def _expiry(event: KeyEvent) -> int:
-    return FOREVER_NS if event.ttl_ms is None else min(FOREVER_NS, event.at_ns + event.ttl_ms * 1_000_000)
 
 
 def _latest_expiry(event: KeyEvent) -> int:
