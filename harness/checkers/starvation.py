@@ -9,7 +9,8 @@ reach a majority of the nodes. But a lock is there to be acquired:
   be allowed many rounds; where each client that tried had answers for `LEAST_ROUNDS` or more, and the votes were split,
   its limit does not matter.
 - `starved-client`: a client tried in vain for one section, with a majority of the nodes in reach for `STARVED_TTLS`
-  lease times in all, and meanwhile others got in so often that chance does not explain it.
+  lease times in all, and meanwhile others got in so often that chance does not explain it. A grant counts as much as
+  the client was likely to ask a node while the lock was free before it: one that asks seldom meets few such moments.
 
 A gap is the lock's fault if the record says what kept all clients out: a node was out of reach for most of it (the lock
 fails because one node does), keys were stuck on too many nodes, or votes were split. Otherwise it is not known whether
@@ -204,10 +205,19 @@ def _is_starved(run: Recorded, parts: Sequence[Wait]) -> bool:
     # A lock that tries seldom, for long, loses its few tries by chance.
     if sum(part.length_ns for part in parts) < max(STARVED_TTLS * run.lease_ms, _rounds_ms(run)) * 1e6:
         return False
-    own = run.sections[(run.sections["key"] == parts[0].key).to_numpy(np.bool_)]
-    start = own["start_ns"].to_numpy(np.int64)
-    grants = sum(int(((start > part.since_ns) & (start < part.until_ns)).sum()) for part in parts)
-    return grants >= STARVED_GRANTS * run.config.rivals
+    return _expected_grants(run, parts) >= STARVED_GRANTS * run.config.rivals
+
+
+def _expected_grants(run: Recorded, parts: Sequence[Wait]) -> float:
+    """How many of the others' grants the client was likely to ask for in time. Without a record of all links: all."""
+    own = run.sections[(run.sections["key"] == parts[0].key).to_numpy(np.bool_)].sort_values("start_ns")
+    start, end = own["start_ns"].to_numpy(np.int64), own["end_ns"].to_numpy(np.int64)
+    likely = np.ones(len(start))
+    if ledger := run.whole_ledger:
+        since, free_ns = np.append(0, start[:-1]), np.maximum(np.append(start[:1], start[1:] - end[:-1]), 1)
+        asked = ledger.links.of(parts[0].client).asked(since, start)
+        likely = np.minimum(1, asked * free_ns / np.maximum(start - since, 1))
+    return sum(float(likely[(start > part.since_ns) & (start < part.until_ns)].sum()) for part in parts)
 
 
 def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:

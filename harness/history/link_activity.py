@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow.compute as pc
 
@@ -65,6 +66,20 @@ class Activity:
         within = (rows["from_client_ns"] >= since_ns) & (rows["to_client_ns"] <= until_ns) & (rows["to_client_ns"] >= 0)
         errors = rows["reply"].str.startswith(ERROR_REPLY).fillna(value=False)
         return int((within & ~errors).sum())
+
+    def asked(self, since_ns: Ints, until_ns: Ints) -> npt.NDArray[np.float64]:
+        """How many requests it sent in each of these times to the node that it asked most often; without end while a
+        server lets it wait."""
+        rows = self.requests[(self.requests["from_client_ns"] >= 0).to_numpy(bool)]
+        times = [np.sort(own.to_numpy(np.int64)) for _, own in rows.groupby("node")["from_client_ns"]]
+        counts = [np.searchsorted(sent, until_ns) - np.searchsorted(sent, since_ns) for sent in times]
+        most = np.max(counts, axis=0, initial=0) if counts else np.zeros(len(since_ns))
+        waits = rows[rows["command"].isin(BLOCKING)]
+        closed_ns = waits["connection"].map(self.closed_ns).fillna(FOREVER_NS)
+        heard_ns = np.sort(waits["to_client_ns"].where(waits["to_client_ns"] >= 0, closed_ns).to_numpy(np.int64))
+        begun_ns = np.sort(waits["from_client_ns"].to_numpy(np.int64))
+        is_blocked = np.searchsorted(begun_ns, until_ns) > np.searchsorted(heard_ns, since_ns, "right")
+        return np.where(is_blocked, np.inf, most)
 
     @cached_property
     def _rows(self) -> Ints:

@@ -464,6 +464,43 @@ def test_who_loses_less_often_or_for_a_shorter_time_may_have_had_bad_luck() -> N
     assert check(starving(100, until=10_199).recorded()).findings == ()
 
 
+def asking(asks: int, *, held_ms: float = 5, **request: Any) -> History:
+    """c2 starves, and asks a node so often between two sections of c1, each of which begins 10 ms after the other."""
+    history = tried(200, 10_200, ttl_ms=1000).watch("n1", "n2", "n3")
+    for number in range(900):
+        at = 300 + number * 10
+        history.section("c1", at, at + held_ms, number=number + 2)
+        for ask in range(asks):
+            when = at + 1 + ask
+            history.request("c2", "n1", "SET k1 b NX PX 1000", when, when + 0.5, reply="null", did=False, **request)
+    for node in ("n1", "n2", "n3"):
+        history.seen(node, "blind", 99_000)
+    return history
+
+
+def starves(history: History) -> bool:
+    figures: Any = check(history.recorded()).figures
+    return bool(figures.starved)
+
+
+def test_a_client_that_seldom_asks_may_never_find_a_free_moment_by_chance() -> None:
+    """100 grants are beyond chance: each counts as a ninth."""
+    assert starves(asking(1, held_ms=9)) is False
+    assert starves(asking(1, held_ms=8.5))
+    assert starves(asking(2, held_ms=9))
+    assert starves(asking(0, held_ms=1)) is False
+    without = asking(0, held_ms=1)
+    without.not_recorded.add("n3")
+    assert starves(without)
+
+
+@pytest.mark.parametrize(("command", "starved"), [("BLPOP", True), ("GET", False)])
+def test_a_client_that_a_server_lets_wait_asks_all_the_time(command: str, starved: bool) -> None:
+    history = asking(0).request("c2", "n1", f"{command} k1 0", 250, 251, reply="null", did=False)
+    history.requests[-1] |= {"reply": None, "from_node_ns": None, "to_client_ns": None}
+    assert starves(history) is starved
+
+
 def test_grants_of_another_key_or_of_another_time_keep_nobody_out() -> None:
     history = starving(99)
     history.section("c1", 10_201, 10_202, number=500).section("c1", 9_950, 9_960, number=501, key="k2")
