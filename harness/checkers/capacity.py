@@ -14,7 +14,7 @@ from fencepost.text import count, listed, milliseconds, plural, printable
 from harness.checkers.exclusion import blame_line, blame_tiles, blames_in_words, side_of
 from harness.explain.examples import Case, Side
 from harness.explain.kinds import Evidence, FindingKind, Told
-from harness.explain.looked_first import looked_first, took_nothing
+from harness.explain.looked_first import asked_nothing, looked_first, took_nothing
 from harness.explain.meeting import UNRECORDED
 from harness.explain.node_replies import replies
 from harness.explain.nodes import parts
@@ -169,6 +169,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
                 return Told(f"{head} {taken.text}", cause=taken.cause)
             if looked := looked_first(run, evidence.wire, others, entered):
                 return Told(f"{head} {looked.text}", cause=looked.cause)
+            if unasked := asked_nothing(run, evidence.wire, [entered]):
+                return Told(f"{head} {unasked}", cause="granted unasked")
             if nothing := took_nothing(run, evidence.wire, [entered, *reversed(others)]):
                 return Told(f"{head} {nothing}", cause="took nothing")
             votes = _votes(evidence, [*others, entered], run)

@@ -7,6 +7,7 @@ from typing import Final, Literal, NamedTuple
 Cause = Literal[
     "too few nodes",
     "granted on errors",
+    "granted unasked",
     "deleted",
     "deleted by itself",
     "late release",
@@ -78,6 +79,7 @@ Cause = Literal[
 IN_WORDS: Final[dict[Cause, str]] = {
     "too few nodes": "too few nodes had granted it",
     "granted on errors": "an acquire was granted although the nodes had answered errors",
+    "granted unasked": "an acquire was granted without a request to the nodes",
     "deleted": "the key was deleted by a client that did not own it",
     "deleted by itself": "the lock deleted the key of its own holder",
     "late release": "a release was sent only when it had returned, and deleted the next holder's key",
@@ -157,7 +159,7 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
-    "too few nodes": ("granted on errors", "read as own"),
+    "too few nodes": ("granted on errors", "granted unasked", "read as own"),
     "deleted": ("set again", "another key"),
     "deleted by itself": ("shared value", "set again"),
     "overwritten": ("shared value", "set again", "looked first", "watch ended"),

@@ -129,7 +129,7 @@ class Evidence:
 
     def sent_nothing(self, client: str, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether the client sent the node no request in this time, for whatever key."""
-        return self.wire is None or not self.wire.were_sent(process_of(client), node, from_ns, to_ns)
+        return self.wire is None or not self.wire.were_sent(process_of(client), [node], from_ns, to_ns)
 
     def asked_last(self, client: str, from_ns: int, to_ns: int) -> str | None:
         """The key for which the client asked last in this time; None if it asked for none."""

@@ -3,7 +3,8 @@
 A client may have asked whether the lock was free, and taken it with a later request: another client came in between. So
 the node's own order says if the look was answered before the other client's request came to the node, and that one was
 carried out before the request that took the lock whatever was there by then. Or it took nothing: the node said yes, and
-nothing that it holds had changed. Or it only read, and what it read was the value that another holder had set.
+nothing that it holds had changed. Or it only read, and what it read was the value that another holder had set. Or it
+asked no node at all.
 
 A transaction looks and takes in one step, in effect, as long as the connection watches the key (WATCH). Every EXEC,
 DISCARD and UNWATCH on the connection ends that, also another task's.
@@ -109,6 +110,18 @@ def read_as_own(run: Recorded, wire: WireRequests | None, entered: Side, inside:
                     f"{entered.client} was let in by {look.label}, to which {look.node} answered {look.reply_label}: "
                     f"{inside.client} had set that value. The lock took the key of another holder for its own."
                 )
+    return None
+
+
+def asked_nothing(run: Recorded, wire: WireRequests | None, sides: Sequence[Side]) -> str | None:
+    """`c2@3 was granted the lock in a call in which it asked no node for it.` The first of them for which that is so;
+    None if there is none, or it is not known."""
+    if run.whole_ledger is None or wire is None:
+        return None
+    for side in sides:
+        if not wire.were_sent(side.client, run.nodes, side.asked_from_ns, side.start_ns):
+            any_node = printable(run.nodes[0]) if len(run.nodes) == 1 else "any node"
+            return f"{side.client} was granted the lock in a call in which it sent no request to {any_node}."
     return None
 
 

@@ -172,11 +172,10 @@ class WireRequests:
         rows = np.flatnonzero((self._connection == connection) & (self._sent >= from_ns) & (self._sent <= to_ns))
         return sorted(self.in_rows(rows), key=lambda one: one.sent_ns)
 
-    def were_sent(self, client: str, node: str, from_ns: int, to_ns: int) -> bool:
-        """Whether the client sent the node any request in this time."""
+    def were_sent(self, client: str, nodes: Collection[str], from_ns: int, to_ns: int) -> bool:
+        """Whether the client, or this task of it, may have sent one of the nodes any request in this time."""
         rows = np.flatnonzero(self._is_ours & (self._sent >= from_ns) & (self._sent <= to_ns))
-        links = self._rows.select(["client", "node"]).take(pa.array(rows, pa.int64())).to_pylist()
-        return {"client": client, "node": node} in links
+        return any(one.may_be_of(client) and one.node in nodes for one in self.in_rows(rows))
 
     def at(self, row: int) -> WireRequest | None:
         """The request of a client in this row; None for the row -1, or one of the harness's."""

@@ -360,6 +360,19 @@ def test_an_acquire_was_granted_by_a_request_that_changed_nothing(changes: bool,
         golden(told.sentence)
 
 
+@pytest.mark.parametrize(("asks", "cause"), [(False, "granted unasked"), (True, "took nothing")])
+def test_a_permit_was_granted_without_a_request(asks: bool, cause: str) -> None:
+    history = History(workload="semaphore", permits=2, clients=3, ttl_ms=200, nodes=1).watch("n1")
+    for client, at in (("c1", 10), ("c2", 20), ("c3", 30)):
+        history.section(client, at + 3, 90, asked=at - 2, deadline=at + 190)
+        if client != "c3" or asks:
+            history.request(client, "n1", "EVAL take 1 k1 200", at, at + 0.3, reply='"yes"', did=False)
+        if client != "c3":
+            history.seen("n1", "set" if client == "c1" else "changed", at + 0.2, since=at, ttl=200)
+            history.by(history.key_events[-1], len(history.requests) - 1)
+    assert _told_at_once(history).cause == cause
+
+
 def members(*, second: str = "mine", command: str = "ZADD", removed: bool = False) -> Story:
     """Two tasks of c1 ask for one of two permits with these members, then c2 does."""
     three = story(nodes=1, tasks=2).watched("n1")

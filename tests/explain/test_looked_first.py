@@ -141,3 +141,26 @@ def test_a_task_took_the_key_of_another_one_for_its_own(golden: Golden) -> None:
 )
 def test_it_did_not_take_it_for_its_own(how: dict[str, Any]) -> None:
     assert reads(**how).cause != "read as own"
+
+
+def unasked(*, task: str | None = None, at: float = 22) -> Told:
+    """c1@1 sets the key and enters; then c1@2 enters too. Meanwhile a request is sent for a task, or it is not known
+    for which."""
+    story = Story(nodes=1, clients=2, tasks=2).watched("n1")
+    story.section("c1@1", 12, 70, asked=8).section("c1@2", 24, 60, asked=20)
+    story.request("c1@1", "n1", "SET k1 first", 9, 9.5, told=9.8, did=False)
+    story.seen("n1", "set", 9.4, "first", since=9, ttl=400).by(story.key_events[-1], 0)
+    story.request(task or "c1", "n1", "PTTL k1", at, at + 0.2, told=at + 0.3, reply="90", did=False)
+    return story.told("overlap")
+
+
+@pytest.mark.parametrize("how", [{"task": "c1@1"}, {"at": 19.9}], ids=["for the other task", "before the call"])
+def test_a_task_was_granted_the_lock_without_a_request(how: dict[str, Any], golden: Golden) -> None:
+    told = unasked(**how)
+    assert told.cause == "granted unasked"
+    golden(told.sentence)
+
+
+@pytest.mark.parametrize("task", ["c1@2", None])
+def test_a_request_may_have_been_the_tasks(task: str | None) -> None:
+    assert unasked(task=task).cause != "granted unasked"
