@@ -7,7 +7,9 @@ A finding follows from one that began no later, or that can follow from none (it
 - the explanations of both name the same cause, and the other one is no later link of the chain: what the lock did to
   the keys or told its clients, then clients that met or were kept out, then data;
 - its kind says that it comes of the other one's cause (`FindingKind.comes_of`); then the other one may also have begun
-  while the first case of this one lasted.
+  while the first case of this one lasted. Not so if its own explanations name another thing that kept clients out.
+
+Of several findings that it may follow from, keys that were stuck are the nearest; else it is the earliest.
 
 What a cause comes of (`harness.explain.causes.COMES_OF`) counts as the same cause. Of several findings that name one
 cause and are links of the same place, the one with the most cases stands for it, whichever was noticed first.
@@ -22,13 +24,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from harness.checkers.kinds import kind_of
-from harness.explain.causes import COMES_OF, Cause
+from harness.explain.causes import COMES_OF, KEEP_CLIENTS_OUT, Cause
 from harness.explain.explanation import Explained
 from harness.promises import Belongs
 from harness.verdict import Finding, Verdict, ordered
 
 _LINKS: Final[Mapping[Belongs | None, int]] = {"exclusion": 1, "liveness": 1, "data": 2}
 """The place in the chain of what breaks this promise, unless it is itself a cause; 0 for the others."""
+_NEAREST: Final[Cause] = "stuck keys"
 _VALUE: Final = "shared value"
 _WITHOUT_VALUE: Final = "deleted"
 """A request that is known to have deleted a key without comparing its value did not do so for the value that it has."""
@@ -59,7 +62,8 @@ def one_by_one(verdict: Verdict, explained: Sequence[Explained]) -> tuple[OneCau
     in_order = sorted(timed, key=lambda f: not _is_root(f))
     first: dict[int, Finding] = {}
     for place, finding in enumerate(in_order):
-        source = next((before for before in in_order[:place] if _leads_to(before, finding, causes)), None)
+        sources = [before for before in in_order[:place] if _leads_to(before, finding, causes)]
+        source = next((one for one in sources if kind_of(one).stands_for == _NEAREST), next(iter(sources), None))
         first[id(finding)] = finding if source is None else first[id(source)]
     for finding in timed:
         if first[id(finding)] is finding:
@@ -128,6 +132,8 @@ def _comes_of(finding: Finding, before: Finding, causes: Mapping[int, Cause | No
     is_another = before.kind != finding.kind  # of the same kind, one is no more than another case
     cause, own = causes[id(before)], causes[id(finding)]
     if cause == _VALUE and own == _WITHOUT_VALUE:
+        return False
+    if own in KEEP_CLIENTS_OUT and own not in (cause, kind_of(finding).stands_for):
         return False
     return before.blame == "lock" and cause in kind_of(finding).comes_of and is_another and not is_nodes
 

@@ -375,7 +375,7 @@ OUTLASTS_TTL: Final = FindingKind(
     "liveness",
     _told,
     stands_for="stuck keys",
-    comes_of=("prolonged", "set again", "stayed", *causes.UNRELEASED, "not undone", "overlong"),
+    comes_of=causes.LEAVE_KEYS,
     noun="orphaned key(s) kept beyond the TTL",
     surveyed="free",
 )

@@ -150,9 +150,12 @@ IN_WORDS: Final[dict[Cause, str]] = {
 }
 UNRELEASED: Final[tuple[Cause, ...]] = ("another key", "old value", "unsent release", "denied")
 """Why a release left its key on a node."""
+LEAVE_KEYS: Final[tuple[Cause, ...]] = (
+    *("prolonged", "set again", "renewed unheld", "stayed", *UNRELEASED, "not undone", "no expiry", "overlong"),
+)
+"""What a lock did, or did not do, so that a key stayed that no client owned."""
 KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
-    *("prolonged", "set again", "renewed unheld", "stayed", *UNRELEASED, "not undone", "never given back"),
-    *("place kept", "no expiry", "overlong"),
+    *(*LEAVE_KEYS, "never given back", "place kept"),
     *("not woken", "not notified", "blocked too long", "not let in", "subscription lost", "dead entry"),
     *("cancelled entry", "entry of a refused call", "entry removed", "entry lost", "stopped asking"),
     *("rejected", "connections taken", "majority refused"),

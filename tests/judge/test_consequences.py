@@ -104,6 +104,30 @@ def test_keys_that_the_lock_left_do_not_follow_from_the_clients_that_they_kept_o
     }
 
 
+def test_keys_without_an_expiry_do_not_follow_from_a_key_that_was_prolonged() -> None:
+    """They are nearer to the clients that were kept out."""
+    prolonged, orphan, gap, alone, never = (
+        found("prolonged-another-clients-key", 1),
+        found("orphan-outlasts-ttl", 10),
+        found("unavailable-while-free", 20),
+        found("refused-without-rival", 21),
+        found("no-recovery", 50),
+    )
+    kept_out = (gap, "stuck keys"), (alone, None), (never, None)
+    assert told((prolonged, "prolonged"), (orphan, "no expiry"), *kept_out) == {
+        "prolonged-another-clients-key": [],
+        "orphan-outlasts-ttl": ["unavailable-while-free", "refused-without-rival", "no-recovery"],
+    }
+    assert told((prolonged, "prolonged"), (orphan, None), *kept_out) == {
+        "prolonged-another-clients-key": [
+            "orphan-outlasts-ttl",
+            "unavailable-while-free",
+            "refused-without-rival",
+            "no-recovery",
+        ]
+    }
+
+
 def test_clients_that_a_release_of_another_key_kept_out_are_told_with_it() -> None:
     stayed, gap, never = (
         found("release-without-effect", 10),
