@@ -31,11 +31,11 @@ from msgspec.structs import replace
 
 from fencepost.text import listed, milliseconds, plural, printable
 from harness.explain.causes import KEEP_CLIENTS_OUT, Cause
-from harness.explain.given_to_ended import given_to_ended
 from harness.explain.kept_permits import kept_in_words, kept_permits
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.refused_by_own import refused_by_own
 from harness.explain.refused_majority import refused_majority
+from harness.explain.stuck_keys import why_stuck
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged, reach
 from harness.history.groups import Ints, rows_of
@@ -280,8 +280,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if run.permits > 1 and (out := permits_out(run, since_ns, until_ns, str(example["key"]))):
         why, cause = kept_in_words(kept_permits(run, out)).removesuffix("."), "never given back"
     elif obstacle.kind == "stuck keys":
-        if given := given_to_ended(run, str(example["key"]), example["nodes"], since_ns, until_ns):
-            why, cause = given, "given to ended call"
+        if stuck := why_stuck(run, str(example["key"]), nodes, since_ns, until_ns):
+            why, cause = f"{why}; {stuck.text}", stuck.cause
     elif cause == "absent node" and (refused := refused_majority(run, str(example["key"]), since_ns, until_ns)):
         why, cause = f"{why}; {refused.in_words(run)}", "majority refused"
     elif obstacle.kind == "split votes" and (own := refused_by_own(run, clients, since_ns, until_ns)):
