@@ -55,7 +55,8 @@ class OneCause(NamedTuple):
 
 def one_by_one(verdict: Verdict, explained: Sequence[Explained]) -> tuple[OneCause, ...]:
     """All findings; first what makes the run a violation, or led to that; of these what broke the worst promise, what
-    the lock did before what its clients met, then what has a cause that is known, and then what has the most cases."""
+    the lock did before what its clients met, then what has a cause that is known, what did clients harm, and then what
+    has the most cases."""
     found = ordered(verdict)
     timed = sorted((f for f in found if f.at_ms is not None), key=lambda f: (f.at_ms, _link(f)))
     causes = {id(finding): _cause(finding, explained) for finding in found}
@@ -93,7 +94,8 @@ def _rank(cause: OneCause, causes: Mapping[int, Cause | None], require: str) -> 
     group, is_unnamed = (cause.finding, *cause.consequences), causes[id(cause.finding)] is None
     decides = min((not f.decides(require), f.blame != "lock") for f in group)
     worst = min(_WORST_FIRST.get(f.promise, len(_WORST_FIRST) - 1) for f in group)
-    return (*decides, worst, _link(cause.finding) > 0, is_unnamed, -sum(f.count for f in group))
+    is_harmless = not any(_link(f) for f in group)
+    return (*decides, worst, _link(cause.finding) > 0, is_unnamed, is_harmless, -sum(f.count for f in group))
 
 
 def _began_in(other: Finding, finding: Finding, causes: Mapping[int, Cause | None]) -> bool:

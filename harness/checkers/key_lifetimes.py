@@ -26,10 +26,12 @@ from harness.explain.expiries import given_ttl
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.node_replies import few_had_granted, replies
 from harness.explain.renewals import renewals_ended
+from harness.explain.requests import changes_where, how_sent
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.groups import grouped, rows_of, rows_of_sections
 from harness.history.leases import SLEW, derive_leases
+from harness.history.ledger import Change
 from harness.history.places_in_keys import places_in_keys
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
@@ -37,6 +39,7 @@ from harness.verdict import Answer
 
 MARGIN_NS: Final = 5_000_000
 """Libraries and servers count in milliseconds; this much is not held against the lock."""
+_ROUNDED_NS: Final = 1_000
 
 
 class Figures(KeyFigures, frozen=True):
@@ -214,8 +217,11 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     anew = example.get("prolonged_on")
     if anew is not None and len(anew) < quorum(len(run.nodes)):
         nodes = f"only {case.listed('prolonged_on')}" if anew else "no node"
+        given = f"An extension at {case.at()} gave {client} a lease until {lease:+,.1f} ms"
+        if (deletion := _own_deletion(run, case)) is not None:
+            return Told(f"{given}, but had deleted its key: {how_sent(run, deletion)}.", cause="deleted by itself")
         return Told(
-            f"An extension at {case.at()} gave {client} a lease until {lease:+,.1f} ms, although {nodes} can have "
+            f"{given}, although {nodes} can have "
             f"prolonged its key by then; by {keys:+,.1f} ms the keys expire on so many nodes that no majority is left: "
             f"the lease is {too_long} too long.",
             cause="not prolonged",
@@ -247,6 +253,18 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
         f"{f' {few.text}' if few is not None else ''}",
         cause=None if few is None else "too few nodes" if few.cause == "not set" else few.cause,
     )
+
+
+def _own_deletion(run: Recorded, case: Case) -> Change | None:
+    """The request by which the extension deleted the client's own key, on a majority of the nodes; None without."""
+    side, ledger = case.named.get("section"), run.ledger
+    if side is None or ledger is None:
+        return None
+    rows, told_ns = ledger.rows, run.at_ns(float(case.example["at_ms"]))
+    is_its = side.made(rows, "extend") & ((rows["complete_ns"] - told_ns).abs() <= _ROUNDED_NS)
+    deletions = changes_where(ledger, is_its & (rows["what"] == "deleted") & (rows["owner"] >= 0))
+    own = [one for one in deletions if ledger.change(int(one["owner"]))["task"] == side.client]
+    return own[-1] if len({one["node"] for one in own}) >= quorum(len(run.nodes_of(side.key))) else None
 
 
 def _ttl_given(run: Recorded, evidence: Evidence, side: Side) -> int | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fencepost.text import plural
 from harness.explain.causes import Cause
 from harness.explain.given_to_ended import given_to_ended
-from harness.explain.key_bars import names_on_nodes
+from harness.explain.lanes import names_on_nodes
 from harness.explain.requests import changes_where, client_of, how_sent
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.ledger import Change

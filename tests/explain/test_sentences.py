@@ -595,6 +595,20 @@ def test_an_extension_that_too_few_nodes_prolonged(on: str, golden: Golden) -> N
     assert told.cause == "not prolonged"
 
 
+@pytest.mark.parametrize(("by", "cause"), [("c1", "deleted by itself"), ("c2", "not prolonged")])
+def test_an_extension_that_deleted_the_key(by: str, cause: str, golden: Golden) -> None:
+    story = Story(nodes=1).watched("n1").section("c1", 10, 140, deadline=105, asked=6)
+    story.op("c1", "extend", "ok", 1, 60, 65, deadline_ns=ms(160), validity_ms=95)
+    for client, words, at, what in (("c1", "SET k1 v1 NX PX 100", 7, "set"), (by, "EVALSHA 5f 1 k1 v1", 62, "deleted")):
+        story.request(client, "n1", words, at, at + 1, reply="1", did=False)
+        story.seen("n1", what, at + 0.5, *(("v1",) if what == "set" else ()), since=at, ttl=100, read=at + 1)
+        story.by(story.key_events[-1], len(story.requests) - 1)
+    told = story.seen("n1", "blind", 700).told("lease-outlasts-keys")
+    assert told.cause == cause
+    if by == "c1":
+        golden(told.sentence)
+
+
 def test_a_time_in_which_nobody_got_in_names_the_node_that_was_hung(golden: Golden) -> None:
     story = Story(ttl_ms=1000).section("c1", 10, 100).fault("f", 150, 3900, nodes=("n3",))
     for at in range(200, 3900, 100):

@@ -128,6 +128,13 @@ def test_keys_without_an_expiry_do_not_follow_from_a_key_that_was_prolonged() ->
     }
 
 
+def test_what_kept_clients_out_comes_before_what_happened_more_often() -> None:
+    prolonged = kinds()["prolonged-another-clients-key"].found("lock", "text", 21, (), 1)
+    orphan, gap = found("orphan-outlasts-ttl", 10), found("unavailable-while-free", 20)
+    causes = listed((prolonged, "prolonged"), (orphan, "no expiry"), (gap, "no expiry"))
+    assert [one.finding for one in causes] == [orphan, prolonged]
+
+
 def test_clients_that_a_release_of_another_key_kept_out_are_told_with_it() -> None:
     stayed, gap, never = (
         found("release-without-effect", 10),
