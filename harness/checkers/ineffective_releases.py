@@ -200,7 +200,7 @@ INEFFECTIVE: Final = FindingKind(
     "liveness",
     _told,
     stands_for="stayed",
-    comes_of=("stuck keys",),
+    comes_of=("stuck keys", "renewed unheld"),
     noun="release(s) without effect",
     surveyed="orphans",
 )

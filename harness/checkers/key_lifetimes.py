@@ -238,7 +238,7 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
         )
     side = case.named.get("section")
     few = None if side is None or anew is not None else few_had_granted(run, evidence, side)
-    few = few if few is not None and few.cause in ("not set", "granted on errors") else None
+    few = few if few is not None and few.cause in ("not set", "granted on errors", "own old key") else None
     given_ms = None if side is None or anew is not None else _ttl_given(run, evidence, side)
     if given_ms is not None:
         return Told(
@@ -284,7 +284,7 @@ OUTLASTS_KEYS: Final = FindingKind(
     "lease",
     _explained,
     stands_for="expired",
-    comes_of=("too few nodes", "granted on errors"),
+    comes_of=("too few nodes", "granted on errors", "own old key"),
     noun="lease(s) longer than their keys live",
     surveyed="validity",
 )

@@ -17,6 +17,7 @@ Cause = Literal[
     "looked first",
     "watch ended",
     "read as own",
+    "own old key",
     "took nothing",
     "count alone",
     "different keys",
@@ -89,6 +90,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "looked first": "the lock looked whether it was free, and took it with a later request",
     "watch ended": "another request on the same connection had ended the WATCH under which an acquire took the key",
     "read as own": "the lock took the key of another holder for its own",
+    "own old key": "a client was let in on the key of its own earlier call, which the lock did not prolong",
     "took nothing": "an acquire was granted by a request that took nothing on the nodes",
     "count alone": "a client was let in by a count alone, without the lock's key",
     "different keys": "both clients were let in, by different keys of the lock",
@@ -162,7 +164,8 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
-    "too few nodes": ("granted on errors", "granted unasked", "read as own"),
+    "too few nodes": ("granted on errors", "granted unasked", "read as own", "own old key"),
+    "own old key": ("stayed", *UNRELEASED),
     "deleted": ("set again", "another key"),
     "deleted by itself": ("shared value", "set again"),
     "overwritten": ("shared value", "set again", "looked first", "watch ended"),

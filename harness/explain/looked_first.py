@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
@@ -96,21 +96,54 @@ def read_as_own(run: Recorded, wire: WireRequests | None, entered: Side, inside:
     """`c1@3 was let in by GET k1, to which n1 answered 21fc: c1@1 had set that value. The lock took the key of another
     holder for its own.` None if it took anything itself, or that is not on record."""
     ledger = run.whole_ledger
-    if ledger is None or wire is None or _took_any(ledger, entered):
+    if ledger is None or (read := _read(ledger, wire, entered, inside.made(ledger.rows, "acquire"))) is None:
+        return None
+    return (
+        f"{entered.client} was let in by {_answered(read.look)}: {inside.client} had set that value. The lock took the "
+        "key of another holder for its own."
+    )
+
+
+def read_own_old(run: Recorded, wire: WireRequests | None, entered: Side) -> str | None:
+    """`c1 was let in by GET k1, to which n1 answered 21fc: c1 itself had set that value in an earlier call, at +9.5 ms.
+    The lock did not set the key anew, nor prolong it.` None if it took anything, or that is not on record."""
+    ledger = run.whole_ledger
+    if ledger is None:
+        return None
+    rows = ledger.rows
+    is_its = (rows["client"] == process_of(entered.client)) & (rows["to_client_ns"] < entered.asked_from_ns)
+    if (read := _read(ledger, wire, entered, is_its & (rows["f"] == "acquire"))) is None:
+        return None
+    return (
+        f"{entered.client} was let in by {_answered(read.look)}: {entered.client} itself had set that value in an "
+        f"earlier call, at {at(run, read.change['at_ns'])}. The lock did not set the key anew, nor prolong it."
+    )
+
+
+class _Read(NamedTuple):
+    """An answer with the value that a change had set."""
+
+    look: WireRequest
+    change: Change
+
+
+def _read(ledger: Ledger, wire: WireRequests | None, entered: Side, setters: pd.Series[bool]) -> _Read | None:
+    """The last value of these setters that it read, if it took nothing, and did nothing but look after that."""
+    if wire is None or _took_any(ledger, entered):
         return None
     asked = wire.of_client(entered.client, entered.asked_from_ns, entered.start_ns)
     # What it only looked at last, after everything that may have let it in otherwise.
     looks = takewhile(lambda one: one.command in _LOOKS, reversed([one for one in asked if one.keys]))
     rows = ledger.rows
-    is_its = inside.made(rows, "acquire") & rows["value"].notna() & _takes(rows)
     for look in looks:
-        for change in reversed(changes_where(ledger, is_its & (rows["node"] == look.node))):
-            if change["key"] in look.keys and look.reply == json.dumps(change["value"]):
-                return (
-                    f"{entered.client} was let in by {look.label}, to which {look.node} answered {look.reply_label}: "
-                    f"{inside.client} had set that value. The lock took the key of another holder for its own."
-                )
+        for change in reversed(changes_where(ledger, setters & _takes(rows) & (rows["node"] == look.node))):
+            if change["key"] in look.keys and change["value"] and look.reply == json.dumps(change["value"]):
+                return _Read(look, change)
     return None
+
+
+def _answered(look: WireRequest) -> str:
+    return f"{look.label}, to which {look.node} answered {look.reply_label}"
 
 
 def asked_nothing(run: Recorded, wire: WireRequests | None, sides: Sequence[Side]) -> str | None:

@@ -11,7 +11,7 @@ from harness.explain.examples import Case, Side
 from harness.explain.expiries import expired_waiting
 from harness.explain.kinds import Told
 from harness.explain.let_in import let_in, why_let_in
-from harness.explain.looked_first import asked_nothing, looked_first, read_as_own, set_over, took_nothing
+from harness.explain.looked_first import asked_nothing, looked_first, read_as_own, read_own_old, set_over, took_nothing
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, undecided, weak_sides
 from harness.explain.same_value import same_value
@@ -40,6 +40,8 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
         for inside, entered in both_ways:
             if read := read_as_own(run, wire, entered, inside):
                 return Told(read, parts=found, cause="read as own")
+            if old := read_own_old(run, wire, entered):
+                return Told(old, parts=found, cause="own old key")
         if unasked := asked_nothing(run, wire, (later, earlier)):
             return Told(unasked, parts=found, cause="granted unasked")
     known = text.removesuffix(NOT_RECORDED).rstrip()

@@ -11,6 +11,7 @@ from fencepost.text import listed
 from harness.explain.causes import Reason
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
+from harness.explain.looked_first import read_own_old
 from harness.explain.replies import Asked
 from harness.explain.wire_requests import WireRequest
 from harness.explain.witnessed import NodeEvent
@@ -81,6 +82,8 @@ def few_had_granted(run: Recorded, evidence: Evidence, side: Side) -> Reason | N
         return None
     if errors := only_errors(said):
         return Reason(f"No node had granted it: {errors}.", "granted on errors")
+    if not granted and (old := read_own_old(run, evidence.wire, side)):
+        return Reason(old, "own old key")
     who = f"Only {listed(granted)}" if granted else "No node"
     late = [node for node, one in said.items() if one.has_earlier_yes]
     tail = f" ({yes_to_another_request(side.client, late)})" if late else ""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from typing import NamedTuple
 
 from fencepost.text import plural
-from harness.explain.causes import Cause
+from harness.explain.causes import Reason
 from harness.explain.given_to_ended import given_to_ended
 from harness.explain.lanes import names_on_nodes
 from harness.explain.requests import changes_where, client_of, how_sent
@@ -20,24 +19,19 @@ LEAST_RENEWALS = 2
 """A single one may have been under way when its client was done with the key."""
 
 
-class WhyStuck(NamedTuple):
-    text: str
-    cause: Cause
-
-
-def why_stuck(run: Recorded, key: str, nodes: Collection[str], since_ns: int, until_ns: int) -> WhyStuck | None:
+def why_stuck(run: Recorded, key: str, nodes: Collection[str], since_ns: int, until_ns: int) -> Reason | None:
     """`c5 went on prolonging it, 12 times, although no client was inside; last, in the background it sent …`. For keys
     on these nodes, in a time in which no client was inside; None if the record does not show why."""
     if given := given_to_ended(run, key, nodes, since_ns, until_ns):
-        return WhyStuck(given, "given to ended call")
+        return Reason(given, "given to ended call")
     if renewed := _renewed(run, key, nodes, since_ns, until_ns):
         return renewed
     if _had_no_expiry(run, key, nodes, since_ns, until_ns):
-        return WhyStuck("the last request that set or prolonged them gave them no expiry", "no expiry")
+        return Reason("the last request that set or prolonged them gave them no expiry", "no expiry")
     return None
 
 
-def _renewed(run: Recorded, key: str, nodes: Collection[str], since_ns: int, until_ns: int) -> WhyStuck | None:
+def _renewed(run: Recorded, key: str, nodes: Collection[str], since_ns: int, until_ns: int) -> Reason | None:
     """Whether requests prolonged it on one of the nodes, again and again."""
     if run.ledger is None:
         return None
@@ -56,7 +50,7 @@ def _renewed(run: Recorded, key: str, nodes: Collection[str], since_ns: int, unt
         f"{client} went on prolonging {whose}, {plural(times, 'time')}, although no client was inside; last, "
         f"{how_sent(run, last)}"
     )
-    return WhyStuck(text, "renewed unheld" if setter in (None, client) else "prolonged")
+    return Reason(text, "renewed unheld" if setter in (None, client) else "prolonged")
 
 
 def _setter(run: Recorded, change: Change) -> str | None:
