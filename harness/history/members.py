@@ -1,7 +1,7 @@
 """Who took another client's member out of a hash, a set, a sorted set or a list, or deleted it with the whole key?
 
-A member is a section's if its calls added it (`harness.history.entries`), and no other granted section ever added one
-of that name. What a request takes out without naming it (expired members, the next in a queue) is not told here.
+A member is a section's if its calls added it (`harness.history.entries`), and no granted section of another client
+ever added one of that name, nor one of the same client that was under way at the same time. What a request takes out without naming it (expired members, the next in a queue) is not told here.
 
 A request that deletes the key, or sets another value over it, takes all members that are there. One whose own client
 has given the key new time to live is within its lease until the key would have expired then. That is not so if the node
@@ -64,17 +64,24 @@ def takes_the_key(change: Change) -> bool:
 def _members(run: Recorded, ledger: Ledger, keys: Collection[str]) -> Iterator[tuple[Entry, Member]]:
     """What was taken out that is known to be one section's."""
     places = run.places
+    times = dict(enumerate(rows_of(run.sections, "asked_ns", "end_ns")))
     told: list[tuple[Entry, Member]] = []
-    sections: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+    sections: defaultdict[tuple[str, str], set[Member]] = defaultdict(set)
     for entry in ledger.entries:
         put = ledger.change(entry.added) if entry.key in keys else {}
         place = places.get((put["task"], put["life"], put["section"])) if put else None
         if place is not None:
-            told.append((entry, Member(str(put["client"]), str(put["task"]), place)))
+            member = Member(str(put["client"]), str(put["task"]), place)
+            told.append((entry, member))
             if put["is_in_call"] and put["f"] in GRANTS:
-                sections[entry.key, entry.member].add(place)
+                sections[entry.key, entry.member].add(member)
     for entry, member in told:
-        if entry.ended >= 0 and sections[entry.key, entry.member] == {member.section}:
+        of_name = sections[entry.key, entry.member]
+        if entry.ended < 0 or member not in of_name or any(one.client != member.client for one in of_name):
+            continue
+        asked_ns, end_ns = times[member.section]
+        others = (times[one.section] for one in of_name if one != member)
+        if not any(asked < end_ns and end > asked_ns for asked, end in others):
             yield entry, member
 
 

@@ -250,14 +250,19 @@ TOKEN = "b-0123456789"
 
 
 def member(
-    until: float = 900, add: str = "ZADD k1 490.1 {}", f: str = "acquire", outcome: str = "ok", **config: Any
+    until: float = 900,
+    add: str = "ZADD k1 490.1 {}",
+    f: str = "acquire",
+    outcome: str = "ok",
+    who: str = "c2",
+    **config: Any,
 ) -> History:
     """c2 adds its member to k1 within its acquire, and is inside from 500 on; c1 had made the key."""
     history = History(ttl_ms=400, workload="semaphore", permits=2, **config).watch("n1").section("c1", 10, 300)
     history.request("c1", "n1", add.format("a-0123456789"), 9.2, 9.4).seen("n1", "changed", 9.6, since=9)
     lease = {"validity_ms": 400.0, "deadline_ns": ms(900)}
-    history.op("c2", f, outcome, 1, 480, 500, **lease).op("c2", "release", "ok", 1, until, until + 1)
-    return history.request("c2", "n1", add.format(TOKEN), 490, 491).seen("n1", "changed", 492, since=489)
+    history.op(who, f, outcome, 1, 480, 500, **lease).op(who, "release", "ok", 1, until, until + 1)
+    return history.request(who, "n1", add.format(TOKEN), 490, 491).seen("n1", "changed", 492, since=489)
 
 
 def removes(history: History, at: float = 600, words: str = f"ZREM k1 {TOKEN}", client: str = "c1") -> History:
@@ -327,6 +332,16 @@ def test_a_word_of_two_sections_is_neither_ones() -> None:
     history = removes(member()).section("c3", 750, 800, asked=700)
     history.request("c3", "n1", f"ZADD k1 710.1 {TOKEN}", 710, 711).seen("n1", "changed", 712, since=709)
     assert removed(history) == 0
+
+
+@pytest.mark.parametrize(("task", "asked", "number"), [("c2@1", 1_200, 1), ("c2@2", 550, 0), ("c2@2", 910, 1)])
+def test_a_word_that_a_client_uses_again_is_its_sections_that_is_under_way(
+    task: str, asked: float, number: int
+) -> None:
+    history = removes(member(who="c2@1", tasks=2), client="c1@1")
+    history.section(task, asked + 50, asked + 100, number=2, asked=asked)
+    history.request(task, "n1", f"ZADD k1 1 {TOKEN}", asked + 10, asked + 11)
+    assert removed(history.seen("n1", "changed", asked + 12, since=asked + 9)) == number
 
 
 def test_the_member_of_an_attempt_may_be_removed() -> None:
