@@ -170,6 +170,8 @@ COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
     "deleted by itself": ("shared value", "set again"),
     "overwritten": ("shared value", "set again", "looked first", "watch ended"),
     "prolonged": ("shared value",),
+    "renewed unheld": ("prolonged", "stayed", *UNRELEASED),
+    "no expiry": ("place kept", "never given back"),
     "short TTL": ("expired",),
     "expired": ("not renewed", "refused renewal", "renewed elsewhere", "short TTL"),
     "nested release": ("deleted", "deleted by itself", "overwritten"),
