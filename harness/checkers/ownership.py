@@ -23,7 +23,7 @@ To prolong one while its client is inside does no harm; to prolong it then keeps
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -307,16 +307,36 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
         else "The lock did not compare the value, or not in the same step."
     )
     cause: Cause = "deleted" if example["how"] == "removed" else example["how"]
-    is_shared = ledger is not None and change is not None and ledger.sent.drew_it_too(change)
-    if is_shared and change is not None and example["how"] in ("deleted", "prolonged"):
-        cause = "another task's release" if process_of(by) == process_of(of) else "shared value"
-        why = f"Both had drawn the same value, {printable(str(change['was']))}."
-    elif ledger is not None and change is not None and (meant := _other_key(ledger, change)):
-        cause, why = "another key", f"It was the release of {printable(meant)}, and named another key."
-    elif ledger is not None and change is not None and (read_ns := _read_ns(ledger, change)):
-        since = lasting(int(change["from_client_ns"]) - read_ns)
-        why = f"It had read the key {since} before, with another request; since then the key had changed hands."
+    reason = None if ledger is None or change is None else _reason(ledger, change, by, of)
+    if reason is not None:
+        why, cause = reason.text, reason.cause or cause
     return Told(f"{by} {did} {of} on {node}, by {case.at()}{how}. {why}", cause=cause)
+
+
+class _Why(NamedTuple):
+    """`cause`: None if the change itself is all that there is to say."""
+
+    text: str
+    cause: Cause | None = None
+
+
+def _reason(ledger: Ledger, change: Change, by: str, of: str) -> _Why | None:
+    """How the request came to change the key of another; None if it had not compared its value."""
+    value, is_ones = printable(str(change["was"])), process_of(by) == process_of(of)
+    if change["what"] in ("deleted", "prolonged") and ledger.sent.drew_it_too(change):
+        shared = f"Both had drawn the same value, {value}."
+        return _Why(shared, "another task's release" if is_ones else "shared value")
+    if meant := _other_key(ledger, change):
+        return _Why(f"It was the release of {printable(meant)}, and named another key.", "another key")
+    if is_ones and ledger.sent.names_value(change):
+        cause: Cause | None = "another task's release" if change["what"] == "deleted" else None
+        return _Why(f"It named the value that {of} had set, {value}: tasks of one process share it.", cause)
+    if read_ns := _read_ns(ledger, change):
+        since = lasting(int(change["from_client_ns"]) - read_ns)
+        return _Why(f"It had read the key {since} before, with another request; since then the key had changed hands.")
+    if ledger.sent.names_value(change):
+        return _Why(f"It named the value that {of} had set, {value}.")
+    return None
 
 
 def _other_key(ledger: Ledger, change: Change) -> str:

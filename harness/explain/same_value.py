@@ -114,13 +114,18 @@ def task_release(run: Recorded, owner: Side, entered: Side) -> str:
     deleted = _deleted(ledger, owner, entered)
     for change in deleted if len(deleted) >= quorum(len(run.nodes)) else ():
         sent_ns = int(change["from_client_ns"])
-        if change["sender"] in (None, owner.client) or not ledger.sent.drew_it_too(change):
+        value = printable(str(change["was"]))
+        if change["sender"] in (None, owner.client):
             continue
-        value = printable(str(change["value"]))
+        if ledger.sent.drew_it_too(change):
+            why = f"Both tasks of {process} had set the same value, {value}; comparing it does not tell them apart"
+        elif ledger.sent.names_value(change):
+            why = f"It named the value that {owner.client} had set, {value}: tasks of one process share it"
+        else:
+            continue
         return (
             f"{change['sender']}{_late(run, ledger, change['call'], sent_ns)} deleted the key of {owner.client}, which "
-            f"was inside: {how_sent(run, change)}. Both tasks of {process} had set the same value, {value}, so that "
-            f"comparing it does not tell them apart; then {entered.client} could enter."
+            f"was inside: {how_sent(run, change)}. {why}; then {entered.client} could enter."
         )
     return ""
 

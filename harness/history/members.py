@@ -1,7 +1,8 @@
 """Who took another client's member out of a hash, a set, a sorted set or a list, or deleted it with the whole key?
 
 A member is a section's if its calls added it (`harness.history.entries`), and no granted section of another client
-ever added one of that name, nor one of the same client that was under way at the same time. What a request takes out without naming it (expired members, the next in a queue) is not told here.
+ever added one of that name, nor one of the same client that was under way at the same time. What a request takes out
+without naming it (expired members, the next in a queue) is not told here.
 
 A request that deletes the key, or sets another value over it, takes all members that are there. One whose own client
 has given the key new time to live is within its lease until the key would have expired then. That is not so if the node

@@ -141,6 +141,12 @@ class NodeRequests:
         before = self.between(process_of(str(client)), str(change["node"]), since_ns, sent_ns)
         return any(one.reply is not None and value in one.reply for one in before if one.from_client_ns < sent_ns)
 
+    def names_value(self, change: Mapping[str, Any]) -> bool:
+        """Whether the request that made this change of the ledger named the value that the key had before."""
+        if not change["was"] or change["request"] < 0:
+            return False
+        return change["was"] in self.wire.requests["arguments"][change["request"]].as_py()
+
     def drew_it_too(self, change: Mapping[str, Any]) -> bool:
         """Whether the client (or its task, if that is known) whose request made this change of the ledger had named the
         key's value to that node in an earlier request, and none of the node's answers to it had shown the value before:
@@ -151,7 +157,7 @@ class NodeRequests:
             return False
         if not self.compared(change):
             return False
-        is_named = value in self.wire.requests["arguments"][change["request"]].as_py()
+        is_named = self.names_value(change)
         for one in self.between(str(change["sender"] or process_of(client)), node, 0, int(change["from_client_ns"])):
             if one.from_client_ns == change["from_client_ns"]:
                 continue

@@ -619,6 +619,25 @@ def test_a_release_of_another_task_of_the_process_deletes_the_key(golden: Golden
     golden(told.explanations[0].sentence)
 
 
+@pytest.mark.parametrize(("by", "cause"), [("c2@2", "another task's release"), ("c1@1", "deleted")])
+def test_a_release_that_names_the_value_of_another_holder(by: str, cause: str, golden: Golden) -> None:
+    """c2@1 is inside with a value of its own; the release of another task, or another client, names it."""
+    history = History(ttl_ms=400, tasks=2).watch("n1").section(by, 20, 590, number=1, asked=5, deadline=380)
+    for task, at, value in ((by, 10, "first"), ("c2@1", 490, "second")):
+        history.request(task, "n1", f"SET k1 {value} NX PX 400", at, at + 1, did=False)
+        history.seen("n1", "set", at + 1, value, since=at - 1, ttl=400)
+        history.by(history.key_events[-1], len(history.requests) - 1)
+        if task == by:
+            history.seen("n1", "expired", 412, since=410)
+    history.section("c2@1", 500, 900, number=1, asked=480)
+    history.request(by, "n1", "EVAL free 1 k1 second", 590.3, 590.5, reply="1")
+    run = history.seen("n1", "deleted", 590.5, since=590.2).recorded()
+    (finding,) = check(run).findings
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == cause
+    golden(told.explanations[0].sentence)
+
+
 def test_a_release_that_names_the_key_of_another_task_has_not_drawn_the_same_value() -> None:
     history = History(ttl_ms=400, tasks=2).watch("n1").section("c2@1", 500, 900, number=1, asked=480)
     history.request("c2@1", "n1", "SET k1 b NX PX 400", 490, 491).seen("n1", "set", 492, "b", since=485, ttl=400)
