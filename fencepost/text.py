@@ -20,6 +20,12 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
+def cut(text: str, most: int) -> str:
+    """The same of a long text: as much of it as fits into so many characters, and an ellipsis."""
+    plain = printable(text)
+    return plain if len(plain) <= most else f"{plain[: max(0, most - 1)]}…"
+
+
 def text_of(value: bytes) -> str:
     """Bytes that a lock wrote on a node, as text: UTF-8 if they are that, else `0x` and their hexadecimal digits. Equal
     bytes give equal texts, so that what a client's log says and what the witness saw can be compared."""

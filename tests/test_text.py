@@ -28,6 +28,10 @@ def test_a_shown_bound_is_never_below_the_exact_one() -> None:
         assert text.upper_bound_percent(trials) <= shown + 1e-9 <= text.upper_bound_percent(trials) * 1.11 + 1e-9
 
 
+def test_a_long_text_ends_in_an_ellipsis() -> None:
+    assert [text.cut("k1\nk2", most) for most in (5, 4, 1)] == ["k1 k2", "k1 …", "…"]
+
+
 @pytest.mark.parametrize(
     ("value_ms", "shown"),
     [

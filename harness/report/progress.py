@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from fencepost.text import plural, printable
+from fencepost.text import cut, plural, printable
 from harness.report.live import live
 from harness.report.terminal import Terminal, Text
 from harness.run.snapshot import Snapshot
@@ -50,15 +50,11 @@ def live_view(now: Snapshot, ops_per_s: float, heading: str = "") -> RenderableT
 
 def plain_line(now: Snapshot, ops_per_s: float) -> str:
     """What a log shows: one line."""
-    faults = [_cut(printable(fault)) for fault in now.active_faults[:_FAULTS_SHOWN]]
+    faults = [cut(fault, _FAULT_WIDTH) for fault in now.active_faults[:_FAULTS_SHOWN]]
     if (hidden := len(now.active_faults) - _FAULTS_SHOWN) > 0:
         faults.append(f"and {hidden} more")
     told = "; ".join(faults) or "no fault"
     return f"[{now.elapsed_s:5.1f} of {now.total_s:.0f} s] {printable(now.phase)}: {_counts(now, ops_per_s)}; {told}"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _FAULT_WIDTH else f"{text[: _FAULT_WIDTH - 1]}…"
 
 
 def _counts(now: Snapshot, ops_per_s: float) -> str:

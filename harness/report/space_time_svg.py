@@ -12,7 +12,7 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-from fencepost.text import milliseconds, printable
+from fencepost.text import cut, milliseconds, printable
 from harness.explain.lanes import KeyBar
 from harness.explain.space_time import Arrow, Picture
 from harness.report import space_time_words as words
@@ -207,22 +207,22 @@ class _SvgDrawing:
     def _beside(self, lane: str, y: float) -> list[LabelSpot]:
         """Places for a label: those of a client are on the side of the nodes."""
         is_right = lane in self._picture.clients and self._x[lane] > self._x[self._picture.nodes[0]]
-        x = self._x[lane] + (-12 if is_right else 12)
-        anchor: Anchor = "end" if is_right else "start"
-        return [LabelSpot(x, y + shift, anchor) for shift in (0, 13, 26, 39, -13)]
+        return _stacked(self._x[lane], y, before=is_right)
 
     def _outside(self, lane: str, y: float) -> list[LabelSpot]:
         """Places for what happens on a lane itself: those of an outer client are on the side where no arrow is."""
-        first, last = self._picture.clients[:1], self._picture.clients[1:2]
-        if lane in first or lane in last:
-            anchor: Anchor = "end" if lane in first else "start"
-            x = self._x[lane] + (-12 if lane in first else 12)
-            return [LabelSpot(x, y + shift, anchor) for shift in (0, 13, 26, 39, -13)]
-        return self._beside(lane, y)
+        outer = self._picture.clients[:2]
+        return _stacked(self._x[lane], y, before=lane == outer[0]) if lane in outer else self._beside(lane, y)
 
     def _colour(self, client: str | None) -> str:
         clients = self._picture.clients
         return f"s{clients.index(client)}" if client in clients else "s4"
+
+
+def _stacked(x: float, y: float, *, before: bool) -> list[LabelSpot]:
+    """Places before or behind `x`, one below the other."""
+    anchor: Anchor = "end" if before else "start"
+    return [LabelSpot(x + (-12 if before else 12), y + shift, anchor) for shift in (0, 13, 26, 39, -13)]
 
 
 def _labelled(picture: Picture) -> list[tuple[Arrow, list[tuple[str, str]]]]:
@@ -237,7 +237,7 @@ def _labelled(picture: Picture) -> list[tuple[Arrow, list[tuple[str, str]]]]:
         if before != label or sent_ns - at_ns > _TOGETHER_NS:
             did = set()
             said[arrow.client] = label, sent_ns, did
-            texts.append((_short(label), ""))
+            texts.append((cut(label, _LONGEST_LABEL), ""))
         if arrow.did and arrow.did not in did:
             did.add(arrow.did)
             texts.append((arrow.did, "did"))
@@ -290,10 +290,6 @@ def _box(kind: str, x: float, top: float, wide: int, bottom: float) -> str:
 
 def _group(kind: str, title: Sequence[str], inside: str) -> str:
     return f'<g class="{kind}"><title>{escape(_lines(title))}</title>{inside}</g>'
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
 
 
 def _lines(lines: Sequence[str]) -> str:

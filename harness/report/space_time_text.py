@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fencepost.text import listed, milliseconds, plural, printable
+from fencepost.text import cut, listed, milliseconds, plural
 from harness.explain.space_time import Picture
 from harness.report.space_time_rows import LOST, NO_REPLY, Event, Row, out_at_first, rows, there_at_first
 
@@ -87,7 +87,7 @@ class _TextDrawing:
         cells = self._blank(with_lanes=False)
         self._write(cells, _TIME_WIDE - 4, "ms")
         for name, at in self._at.items():
-            self._write(cells, at, _cut(name, self._widths[name] - 1))
+            self._write(cells, at, cut(name, self._widths[name] - 1))
         return "".join(cells)
 
     def _gap(self, length_ns: int) -> str:
@@ -105,7 +105,7 @@ class _TextDrawing:
         self._write(cells, max(0, _TIME_WIDE - 2 - len(told)), told)
         beside = {lane: text for event in row.events for lane, text in event.beside.items()}
         if first.kind == "lane":
-            self._write(cells, self._gutter.start, _cut(first.label, len(self._gutter)))
+            self._write(cells, self._gutter.start, cut(first.label, len(self._gutter)))
         else:
             self._arrow(cells, first, beside)
         yield "".join(cells)
@@ -113,7 +113,7 @@ class _TextDrawing:
             nodes = [node for event in row.events if event.did == did for node in event.beside]
             text = did if len(nodes) == len(beside) else f"{did} on {listed(nodes)}"
             cells = self._blank()
-            self._write(cells, self._gutter.start + 2, _cut(text, len(self._gutter) - 2))
+            self._write(cells, self._gutter.start + 2, cut(text, len(self._gutter) - 2))
             yield "".join(cells)
 
     def _apply(self, event: Event) -> None:
@@ -140,13 +140,13 @@ class _TextDrawing:
                 self._write(cells, at - 2, f"{LOST} ")
             elif event.kind == "request":
                 cells[at - 1] = "▶"
-                self._write(cells, at + 1, _cut(said, self._widths[node] - 2))
+                self._write(cells, at + 1, cut(said, self._widths[node] - 2))
         if event.kind == "reply":
             cells[begin + 1] = "◀"
         if event.kind == "lost":  # nothing goes on behind the last cross
             for at in range(until, self._columns):
                 cells[at] = self._blank()[at]
-        label = f" {_cut(event.label, len(self._gutter) - 4)} "
+        label = f" {cut(event.label, len(self._gutter) - 4)} "
         self._write(cells, self._gutter.start + 1, label)
 
     def _blank(self, *, with_lanes: bool = True) -> list[str]:
@@ -195,8 +195,3 @@ def _wrapped(parts: Sequence[str], columns: int) -> Iterator[str]:
             line = ""
         line = f"{line}  {part}" if line else part
     yield line
-
-
-def _cut(text: str, most: int) -> str:
-    plain = printable(text)
-    return plain if len(plain) <= most else f"{plain[: max(0, most - 1)]}…"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from fencepost.text import milliseconds, printable
+from fencepost.text import cut, milliseconds, printable
 from harness.explain.lanes import KeyBar, Outage, Section
 from harness.explain.space_time import Arrow, Picture
 from harness.history.fault_windows import FOREVER_NS
@@ -19,9 +19,9 @@ def of_arrow(picture: Picture, arrow: Arrow) -> list[str]:
     return [
         f"{arrow.client} to {arrow.node}: {arrow.label}",
         ", ".join(_way(picture, arrow)),
-        *([f"reply {_cut(one.reply)}"] if one.reply is not None else []),
+        *([f"reply {cut(one.reply, _LONGEST)}"] if one.reply is not None else []),
         *([arrow.did] if arrow.did else []),
-        _cut(" ".join(one.words)),
+        cut(" ".join(one.words), _LONGEST),
     ]
 
 
@@ -48,7 +48,7 @@ def of_bar(picture: Picture, bar: KeyBar) -> list[str]:
     whose = f"{bar.owner}'s" if bar.owner is not None else "an unknown client's"
     lines = [
         f"{bar.node} holds {whose} {printable(bar.key)} from {at(picture, bar.from_ns)} to {at(picture, bar.to_ns)}",
-        f"value {'unread' if bar.value is None else _cut(bar.value)}",
+        f"value {'unread' if bar.value is None else cut(bar.value, _LONGEST)}",
     ]
     if bar.ended_by is not None:
         lines.append(f"{bar.ended} by {bar.ended_by.sender}: {bar.ended_by.label}")
@@ -85,8 +85,3 @@ def at(picture: Picture, moment_ns: int) -> str:
 
 def _length(picture: Picture) -> int:
     return picture.overlap[1] - picture.overlap[0] if picture.overlap else 0
-
-
-def _cut(text: str) -> str:
-    plain = printable(text)
-    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"

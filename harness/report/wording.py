@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from fencepost.text import milliseconds, plural, printable
+from fencepost.text import cut, milliseconds, plural, printable
 from harness.checkers import capacity, exclusion
 from harness.checkers.consequences import OneCause, named_cause, one_by_one
 from harness.checkers.kinds import kinds
@@ -194,8 +194,4 @@ def _plain(value: object) -> str:
         return text + "".join(f", {name} {value[name]}" for name in ("value", "token") if value.get(name) is not None)
     if isinstance(value, Mapping):
         return "(" + ", ".join(f"{k} {_plain(v)}" for k, v in value.items()) + ")"
-    return f"{value:z,.1f}" if isinstance(value, float) else _cut(str(value))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
+    return f"{value:z,.1f}" if isinstance(value, float) else cut(str(value), _LONGEST_TEXT)
