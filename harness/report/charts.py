@@ -17,7 +17,6 @@ from markupsafe import Markup
 from fencepost.text import milliseconds
 from harness.history.fault_windows import Window
 from harness.history.recorded import Recorded
-from harness.report.time_span import span_ns
 
 _LEFT: Final = 56
 _RIGHT: Final = 26
@@ -55,6 +54,18 @@ class Frame:
             + axis
             + "</svg>"
         )
+
+
+def span_ns(run: Recorded) -> tuple[int, int]:
+    """The first and the last moment that a picture of this run must show; never empty, also for a crashed run."""
+    start = run.timeline.start_ns
+    ends = [t for t in (run.timeline.healed_ns, run.timeline.stop_ns, run.timeline.end_ns) if t is not None]
+    ends += [event.done_ns for event in run.faults]
+    if len(run.ops):
+        ends.append(int(run.ops["complete_ns"].max()))
+    if len(run.sections):
+        ends.append(int(run.sections["end_ns"].max()))
+    return start, max(ends, default=start + int(run.config.duration_ms * 1e6))
 
 
 def throughput(run: Recorded, faults: Sequence[Window], width: int, height: int = 190) -> Markup | None:

@@ -23,7 +23,6 @@ from harness.report import charts, checker_output, run_description
 from harness.report.explanations import NO_PICTURES, explanations_of, lines
 from harness.report.html import render, script_json
 from harness.report.space_time_svg import svg_picture
-from harness.report.time_span import span_ns
 from harness.report.timeline import MOST_OVERLAPS, timeline
 from harness.report.timeline_findings import EXAMPLES
 from harness.report.timeline_requests import moments_of, timeline_requests
@@ -69,7 +68,7 @@ def render_page(
     data = timeline(recorded, faults, [(each, blame(each.blame)) for each, _ in in_order], holdings)
     if album is not None:
         data["requests"] = timeline_requests(
-            album.requests, span_ns(recorded)[0], data["end"], data["clients"], data["nodes"], moments_of(data)
+            album.requests, charts.span_ns(recorded)[0], data["end"], data["clients"], data["nodes"], moments_of(data)
         )
     drawn, moments = data["overlaps"], data.get("moments", [])
     findings = [_finding(each, cause, recorded, verdict, explained, album) for each, cause in in_order]

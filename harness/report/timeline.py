@@ -19,7 +19,7 @@ from fencepost.text import printable
 from harness.history.capacity import pairs_beyond
 from harness.history.fault_windows import Window
 from harness.history.recorded import Recorded
-from harness.report.time_span import span_ns
+from harness.report.charts import span_ns
 from harness.report.timeline_findings import moments
 from harness.verdict import Finding
 
