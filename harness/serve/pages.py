@@ -78,7 +78,7 @@ def run_page(root: str, path: Path, form: str = "", tab: str = "") -> str:
     summary, folder = summary_of(path), RunFolder(path)
     here = address(root, path.name)
     files = [(each.name, each.bytes, here + "files/" + quote(each.name)) for each in files_of(path)]
-    verdict = _verdict(folder) if summary.verdict in JUDGED else None
+    verdict = verdict_of(folder) if summary.verdict in JUDGED else None
     word, says = headline(verdict) if verdict else (summary.verdict.upper(), "")
     picture = next((link for name, _, link in files if name == "report.html"), None)
     return render(
@@ -123,7 +123,8 @@ def _shown_at(root: str, run: RunSummary) -> str:
     return address(root, run.name) + ("live" if run.verdict == UNDER_WAY else "")
 
 
-def _verdict(folder: RunFolder) -> Verdict | None:
+def verdict_of(folder: RunFolder) -> Verdict | None:
+    """None if it was not judged, or cannot be read."""
     try:
         return recorded_verdict(folder)
     except UsageError:

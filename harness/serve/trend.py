@@ -12,12 +12,11 @@ from markupsafe import Markup
 
 from fencepost.errors import UsageError
 from fencepost.text import MISSING, count, milliseconds, number, printable
-from harness.checkers.judge import recorded_verdict
 from harness.limits import FIGURES, measured
 from harness.report.charts import Frame, nice
 from harness.report.html import render
 from harness.serve.index import JUDGED, UNREAD, RunSummary, summary_of
-from harness.serve.pages import address
+from harness.serve.pages import address, verdict_of
 from harness.serve.two_runs import settings_in_words
 from harness.store.run_folder import RunFolder
 
@@ -74,10 +73,7 @@ def _settings(path: Path) -> dict[str, str] | None:
 
 
 def _point(results: Path, run: RunSummary) -> _Point:
-    try:
-        verdict = recorded_verdict(RunFolder(results / run.name))
-    except UsageError:
-        verdict = None
+    verdict = verdict_of(RunFolder(results / run.name))
     if verdict is None:
         return _Point(run, dict.fromkeys((_BLAMED, *_DRAWN)))
     blamed = float(sum(found.count for found in verdict.findings if found.blame == "lock"))
