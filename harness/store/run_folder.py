@@ -41,12 +41,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 import msgspec
 
 from fencepost.errors import UsageError
-from fencepost.files import checked_path, decode_json, kind_of, on_disk, read_document, read_json
+from fencepost.files import beside, checked_path, decode_json, kind_of, on_disk, read_document, read_json
 from fencepost.history import Beats, Denied, Gap, KeyEvent, Millis, Timeline, Value
 from fencepost.options import check_bounds
 from harness.config import RESULTS, RunConfig
@@ -111,10 +111,8 @@ class RunFolder:
                     continue
                 break
             folder = cls(path)
-            folder.clients.mkdir()
-            folder.gaps.mkdir()
-            folder.beats.mkdir()
-            folder.logs.mkdir()
+            for inner in (folder.clients, folder.gaps, folder.beats, folder.logs):
+                inner.mkdir()
             folder._write_json("config.json", {"schema_version": SCHEMA_VERSION} | msgspec.to_builtins(config))
             folder._become_latest()
         return folder
@@ -358,24 +356,19 @@ class RunFolder:
 
     def _write_json(self, name: str, value: object) -> None:
         text = value.encode() if isinstance(value, str) else _text(value)
-        with self.in_place(name) as temporary, temporary.open("wb") as file:
+        with self.in_place(name) as file:
             file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
 
     @contextmanager
-    def in_place(self, name: str) -> Iterator[Path]:
-        """A path to write to, renamed to `name` when the block ends well and removed when it does not."""
+    def in_place(self, name: str) -> Iterator[BinaryIO]:
+        """A file to write to, which becomes `name` when the block ends well and is removed when it does not."""
         path = self.path / name
-        temporary = self.path / f".{name}.{os.getpid()}"
         with on_disk(path):
-            try:
-                yield temporary
-                temporary.replace(path)
-                _sync_folder(self.path)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
+            with beside(path) as half, half.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            _sync_folder(self.path)
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -114,7 +113,7 @@ def write_history(folder: RunFolder, ops: pd.DataFrame) -> None:
     the times have statistics, by which a reader may skip parts."""
     names = [field.name for field in OPS_SCHEMA if field.type == NAME]
     steps = {field.name: "DELTA_BINARY_PACKED" for field in OPS_SCHEMA if field.type == pa.int64()}
-    with folder.in_place("history.parquet") as temporary, temporary.open("wb") as file:
+    with folder.in_place("history.parquet") as file:
         pq.write_table(
             pa.Table.from_pandas(ops, OPS_SCHEMA, preserve_index=False),
             file,
@@ -124,8 +123,6 @@ def write_history(folder: RunFolder, ops: pd.DataFrame) -> None:
             column_encoding=steps,
             write_statistics=["invoke_ns", "complete_ns"],
         )
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def read_ops(logs: Sequence[tuple[str, int, Path]]) -> pd.DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections import Counter
 from collections.abc import Mapping
@@ -55,10 +54,8 @@ def keep_wire(folder: RunFolder) -> None:
 
 
 def _write_table(folder: RunFolder, name: str, table: pa.Table) -> None:
-    with folder.in_place(name) as temporary, temporary.open("wb") as file:
+    with folder.in_place(name) as file:
         pq.write_table(table, file, compression="zstd", write_page_checksum=True, **_encodings(table.schema))
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def digest_of(folder: RunFolder, connections: pa.Table) -> bytes:
