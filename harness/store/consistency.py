@@ -65,30 +65,30 @@ def _names(folder: RunFolder, run: Recorded) -> None:
     lives = {(client, life) for client, life, _ in client_logs(folder.clients)}
     for client, life in sorted(lives):
         if client not in known:
-            raise _damaged(folder, f"clients/{client}.{life}.jsonl", "the run had no such client")
+            raise folder.damaged(f"clients/{client}.{life}.jsonl", "the run had no such client")
     ended = set()
     for end in run.ends:
         named = f"{end.client}, life {end.life}"
         if (end.client, end.life) in ended:
-            raise _damaged(folder, "client-ends.jsonl", f"it says twice how {named} ended")
+            raise folder.damaged("client-ends.jsonl", f"it says twice how {named} ended")
         ended.add((end.client, end.life))
         # A client that was killed as it started left no log.
         has_log = (end.client, end.life) in lives or end.under_way == "starting"
         if end.client not in known or not has_log:
-            raise _damaged(
-                folder, "client-ends.jsonl", f"it names {named}, but clients/{end.client}.{end.life}.jsonl is not there"
+            raise folder.damaged(
+                "client-ends.jsonl", f"it names {named}, but clients/{end.client}.{end.life}.jsonl is not there"
             )
     if run.timeline.end_ns is not None:
         for client, life in sorted(lives - ended):
             what = f"it does not say how {client}, life {life} ended, whose log is there"
-            raise _damaged(folder, "client-ends.jsonl", what)
+            raise folder.damaged("client-ends.jsonl", what)
     for client, life, log in client_logs(folder.gaps):
         if not any((task, life) in lives for task in task_names(client, run.config.users_per_client)):
-            raise _damaged(folder, f"gaps/{log.name}", f"the run had no such life of {client}")
+            raise folder.damaged(f"gaps/{log.name}", f"the run had no such life of {client}")
     for process, _, log in client_logs(folder.beats):
         # A client may wake up and be killed before it does anything else.
         if process not in (HARNESS, *run.config.client_names):
-            raise _damaged(folder, f"beats/{log.name}", f"the run had no {process}")
+            raise folder.damaged(f"beats/{log.name}", f"the run had no {process}")
 
 
 def _times(folder: RunFolder, run: Recorded) -> None:
@@ -97,7 +97,7 @@ def _times(folder: RunFolder, run: Recorded) -> None:
     ops, timeline = run.ops, run.timeline
     reached = [timeline.start_ns, timeline.healed_ns, timeline.stop_ns, timeline.end_ns]
     if any(later < earlier for earlier, later in pairwise(at for at in reached if at is not None)):
-        raise _damaged(folder, "timeline.json", "its moments are not in their order")
+        raise folder.damaged("timeline.json", "its moments are not in their order")
     invoke, complete = ops["invoke_ns"].to_numpy(np.int64), ops["complete_ns"].to_numpy(np.int64)
     _no_row(folder, ops, complete < invoke, "an operation completes before it is invoked")
     _no_row(folder, ops, invoke < timeline.start_ns, "an operation is earlier than the run")
@@ -106,7 +106,7 @@ def _times(folder: RunFolder, run: Recorded) -> None:
     for client, life, gaps in folder.read_gaps():
         for gap in gaps:
             if gap.to_ns < gap.from_ns:
-                raise _damaged(folder, f"gaps/{client}.{life}.jsonl", "a gap ends before it begins")
+                raise folder.damaged(f"gaps/{client}.{life}.jsonl", "a gap ends before it begins")
             _within(folder, f"gaps/{client}.{life}.jsonl", run, gap.from_ns, gap.to_ns)
     for process, life, lines in folder.read_beats():
         for line in lines:
@@ -114,7 +114,7 @@ def _times(folder: RunFolder, run: Recorded) -> None:
             _within(folder, f"beats/{process}.{life}.jsonl", run, line.from_ns, until_ns)
     for event in folder.read_log("nemesis.jsonl", FaultEvent):
         if event.done_ns < event.began_ns:
-            raise _damaged(folder, "nemesis.jsonl", f"{event.fault} was {event.event} before that began")
+            raise folder.damaged("nemesis.jsonl", f"{event.fault} was {event.event} before that began")
         _within(folder, "nemesis.jsonl", run, event.began_ns, event.done_ns)
     for end in run.ends:
         _within(folder, "client-ends.jsonl", run, end.at_ns)
@@ -124,7 +124,7 @@ def _within(folder: RunFolder, name: str, run: Recorded, *times_ns: int) -> None
     start_ns, end_ns = run.timeline.start_ns, run.timeline.end_ns
     for at_ns in times_ns:
         if at_ns < start_ns - _BESIDE_NS or at_ns > (at_ns if end_ns is None else end_ns + _BESIDE_NS):
-            raise _damaged(folder, name, f"it has a time ({at_ns}) that is far from the run")
+            raise folder.damaged(name, f"it has a time ({at_ns}) that is far from the run")
 
 
 def _lives(folder: RunFolder, run: Recorded) -> None:
@@ -142,14 +142,14 @@ def _lives(folder: RunFolder, run: Recorded) -> None:
     for client, life, first_ns, last_ns, done in rows_of(spans, "client", "life", "first", "last", "ops"):
         log, end = f"clients/{client}.{life}.jsonl", ended.get((client, life))
         if before is not None and before[0] == client and first_ns < before[2]:
-            raise _damaged(folder, log, f"it begins before life {before[1]} of {client} is over")
+            raise folder.damaged(log, f"it begins before life {before[1]} of {client} is over")
         if end is not None and last_ns > end.at_ns:
-            raise _damaged(folder, log, "an operation is later than the end of its client")
+            raise folder.damaged(log, "an operation is later than the end of its client")
         before, recorded[client, life] = (client, life, last_ns), done
     for end in run.ends:
         if (done := recorded.get((end.client, end.life), 0)) < end.ops:
             log = f"clients/{end.client}.{end.life}.jsonl"
-            raise _damaged(folder, log, f"it has {done} operations, and its client had recorded {end.ops} or more")
+            raise folder.damaged(log, f"it has {done} operations, and its client had recorded {end.ops} or more")
 
 
 def _every_life(folder: RunFolder, run: Recorded) -> None:
@@ -161,12 +161,12 @@ def _every_life(folder: RunFolder, run: Recorded) -> None:
     for client, own in lives.items():
         if sorted(own) != list(range(1, len(own) + 1)) or not own:
             named = f"life {next(life for life in count(1) if life not in own)} of {client}"
-            raise _damaged(folder, "client-ends.jsonl", f"it does not say how {named} ended")
+            raise folder.damaged("client-ends.jsonl", f"it does not say how {named} ended")
     killed = {client for event in run.faults for client in event.killed_clients}
     are_told = all(event.holds for event in run.faults)  # a fault that failed half-way says less than it did
     for end in run.ends:
         if end.how == "killed" and are_told and not killed & {end.client, process_of(end.client)}:
-            raise _damaged(folder, "nemesis.jsonl", f"no fault killed {end.client}, which client-ends.jsonl says")
+            raise folder.damaged("nemesis.jsonl", f"no fault killed {end.client}, which client-ends.jsonl says")
 
 
 def _holds(folder: RunFolder, run: Recorded) -> None:
@@ -206,11 +206,11 @@ def _writes(folder: RunFolder, run: Recorded) -> None:
         write = writes.iloc[int(np.flatnonzero(wrong)[0])]
         log = f"clients/{write.client}.….jsonl"
         what = f"a write of {write.client}, section {write.section}, but {log} has no such section of {write.key}"
-        raise _damaged(folder, "resource.jsonl", what)
+        raise folder.damaged("resource.jsonl", what)
     index = by_key.take(writes["index"].to_numpy(np.int64))
     expected = np.arange(1, len(index) + 1) - np.repeat(by_key.edges[:-1], np.diff(by_key.edges))
     if not np.array_equal(index, expected):
-        raise _damaged(folder, "resource.jsonl", "the numbers of a key's writes do not count 1, 2, 3, …")
+        raise folder.damaged("resource.jsonl", "the numbers of a key's writes do not count 1, 2, 3, …")
 
 
 def _steps(folder: RunFolder, run: Recorded) -> None:
@@ -243,7 +243,7 @@ def _unfinished(folder: RunFolder, run: Recorded) -> None:
     for client, life, section in rows_of(inside, "client", "life", "section"):
         if (client, life) in finished and section >= last.get((client, life), section):
             name = f"clients/{client}.{life}.jsonl"
-            raise _damaged(folder, name, f"section {section} has no release, but the client finished")
+            raise folder.damaged(name, f"section {section} has no release, but the client finished")
 
 
 def _nodes(folder: RunFolder, run: Recorded) -> None:
@@ -252,19 +252,15 @@ def _nodes(folder: RunFolder, run: Recorded) -> None:
     for event in folder.read_nodes():
         _within(folder, "nodes.jsonl", run, event.at_ns)
         if event.node not in run.config.node_names:
-            raise _damaged(folder, "nodes.jsonl", f"the run had no node {event.node}")
+            raise folder.damaged("nodes.jsonl", f"the run had no node {event.node}")
         if event.event == "blind":
             continue
         if event.at_ns < last.get(event.node, 0) or (event.since_ns or 0) > event.at_ns:
-            raise _damaged(folder, "nodes.jsonl", f"the events of {event.node} are not in its order")
+            raise folder.damaged("nodes.jsonl", f"the events of {event.node} are not in its order")
         last[event.node] = event.at_ns
 
 
 def _no_row(folder: RunFolder, ops: pd.DataFrame, wrong: Bools, what: str) -> None:
     if wrong.any():
         op = ops.iloc[int(np.flatnonzero(wrong)[0])]
-        raise _damaged(folder, f"clients/{op.client}.{op.life}.jsonl", f"{what} ({op.f}, section {op.section})")
-
-
-def _damaged(folder: RunFolder, name: str, what: str) -> UsageError:
-    return UsageError(f"{folder.path / name} is damaged: {what}")
+        raise folder.damaged(f"clients/{op.client}.{op.life}.jsonl", f"{what} ({op.f}, section {op.section})")

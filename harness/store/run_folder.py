@@ -328,6 +328,10 @@ class RunFolder:
         """What the witness saw; nothing where none watched."""
         return self.read_log("nodes.jsonl", KeyEvent)
 
+    def damaged(self, name: str, what: str) -> UsageError:
+        """What to raise for a file that no run can have left so."""
+        return UsageError(f"{self.path / name} is damaged: {what}")
+
     def _become_latest(self) -> None:
         results, name = self.path.parent, self.path.name
         link = results / f".latest.{os.getpid()}.{name[:22]}"

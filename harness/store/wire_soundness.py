@@ -47,8 +47,8 @@ def check_wire(folder: RunFolder, run: Recorded) -> None:
 
 def _belongs(folder: RunFolder, wire: Wire) -> None:
     if (wire.connections.schema.metadata or {}).get(FITS) != digest_of(folder, wire.connections):
-        raise _damaged(
-            folder, CONNECTIONS, f"it does not fit {REQUESTS} and the run: one of them was changed, or is another run's"
+        raise folder.damaged(
+            CONNECTIONS, f"it does not fit {REQUESTS} and the run: one of them was changed, or is another run's"
         )
 
 
@@ -58,7 +58,7 @@ def _connections(folder: RunFolder, run: Recorded, wire: Wire) -> None:
     servers = decoders_of(folder).keys()
     links = {(client, node) for client in (*run.config.client_names, *servers) for node in servers}
     for link in sorted(set(zip(table["client"].to_pylist(), table["node"].to_pylist(), strict=True)) - links):
-        raise _damaged(folder, CONNECTIONS, f"the run had no link {'-'.join(link)}")
+        raise folder.damaged(CONNECTIONS, f"the run had no link {'-'.join(link)}")
     numbers = table["connection"].to_numpy()
     opened = table["opened_ns"].to_numpy()
     came, went = (
@@ -91,7 +91,7 @@ def _requests(folder: RunFolder, run: Recorded, wire: Wire) -> None:
     at = np.minimum(np.searchsorted(numbers, number, sorter=order), len(numbers) - 1)
     row = order[at] if len(order) else at
     if not len(numbers) or (numbers[row] != number).any():
-        raise _damaged(folder, REQUESTS, f"it has a connection that is not in {CONNECTIONS}")
+        raise folder.damaged(REQUESTS, f"it has a connection that is not in {CONNECTIONS}")
     own = wire.connections.select(["client", "node", "by"]).take(pa.array(row))
     asked, sent_on, answered, seen = (
         _times(table, name, _NEVER_NS) for name in ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
@@ -153,7 +153,7 @@ def _writes(folder: RunFolder, run: Recorded, wire: Wire) -> None:
         if wrong.any():
             section = int(done["section"].to_numpy()[calls][wrong][0])
             what = f"the write of {name} in section {section} was acknowledged, and no request of that time is there"
-            raise _damaged(folder, REQUESTS, what)
+            raise folder.damaged(REQUESTS, what)
 
 
 def _in_order(groups: Any, values: Any) -> bool:
@@ -173,8 +173,4 @@ def _texts(column: Any) -> Any:
 def _none(folder: RunFolder, name: str, wrong: dict[str, bool]) -> None:
     for what, is_so in wrong.items():
         if is_so:
-            raise _damaged(folder, name, what)
-
-
-def _damaged(folder: RunFolder, name: str, what: str) -> UsageError:
-    return UsageError(f"{folder.path / name} is damaged: {what}")
+            raise folder.damaged(name, what)
