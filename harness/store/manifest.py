@@ -51,6 +51,22 @@ class File(msgspec.Struct, frozen=True):
     sha256: str
 
 
+class Measured:
+    """What a file is, as far as it was read."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self.lines = self.bytes = 0
+
+    def add(self, piece: bytes) -> None:
+        self._digest.update(piece)
+        self.lines += piece.count(b"\n")
+        self.bytes += len(piece)
+
+    def file(self, name: str) -> File:
+        return File(name, self.lines, self.bytes, self._digest.hexdigest())
+
+
 class RunManifest(msgspec.Struct, frozen=True):
     files: tuple[File, ...]
 
@@ -151,10 +167,6 @@ def _names_in(folder: Path) -> list[str]:
         raise unread(folder, error) from None
 
 
-def _name(folder: Path, path: Path) -> str:
-    return path.relative_to(folder).as_posix()
-
-
 def _all_measured(folder: Path, paths: Iterable[Path]) -> list[File]:
     """Several files at a time: reading and hashing need no Python."""
     from concurrent.futures import ThreadPoolExecutor  # slow to import, and a list of runs rarely comes here
@@ -164,10 +176,8 @@ def _all_measured(folder: Path, paths: Iterable[Path]) -> list[File]:
 
 
 def _measured(folder: Path, path: Path) -> File:
-    digest, lines, length = hashlib.sha256(), 0, 0
+    measured = Measured()
     with open_regular(path) as file:
         while piece := file.read(PIECE_BYTES):
-            digest.update(piece)
-            lines += piece.count(b"\n")
-            length += len(piece)
-    return File(_name(folder, path), lines, length, digest.hexdigest())
+            measured.add(piece)
+    return measured.file(path.relative_to(folder).as_posix())

@@ -7,7 +7,6 @@ manifest of a run that ends as planned takes its place.
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +14,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.files import kind_of, open_regular, read_json, write_whole
-from harness.store.manifest import PIECE_BYTES, SEALED, File, RunManifest, recorded
+from harness.store.manifest import PIECE_BYTES, SEALED, File, Measured, RunManifest, recorded
 from harness.store.run_folder import RunFolder
 
 _REWRITTEN: Final = frozenset({"timeline.json", "played.json", "final.json", "wire/wire.tail"})
@@ -27,47 +26,35 @@ class Seal:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder.path
-        self._measured: dict[str, _Measured] = {}
+        self._measured: dict[str, _Growing] = {}
 
     def renew(self) -> None:
         """Raises OSError or UsageError if a file cannot be read or written; the seal from before still holds."""
         has_grown = False
         for name, path in recorded(self._folder).items():
             if name not in _REWRITTEN:
-                has_grown |= self._measured.setdefault(name, _Measured()).go_on(path)
+                has_grown |= self._measured.setdefault(name, _Growing()).go_on(path)
         if has_grown:
             files = tuple(measured.file(name) for name, measured in self._measured.items())
             write_whole(self._folder / SEALED, msgspec.json.encode(RunManifest(files)))
 
 
-class _Measured:
+class _Growing(Measured):
     """The beginning of a file. Of a log only whole lines count: one that does not fit on the disk is taken back."""
-
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-        self._lines = self._bytes = 0
 
     def go_on(self, path: Path) -> bool:
         """Read what has come since; whether that was anything."""
-        before = self._bytes
+        before = self.bytes
         if path.stat().st_size > before:
             with open_regular(path) as file:
                 file.seek(before)
                 while piece := file.read(PIECE_BYTES):
                     is_log = path.suffix == ".jsonl"
                     self.add(piece[: piece.rfind(b"\n") + 1] if is_log else piece)
-                    file.seek(self._bytes)
+                    file.seek(self.bytes)
                     if is_log and not piece.endswith(b"\n") and len(piece) < PIECE_BYTES:
                         break
-        return self._bytes > before
-
-    def add(self, piece: bytes) -> None:
-        self._digest.update(piece)
-        self._lines += piece.count(b"\n")
-        self._bytes += len(piece)
-
-    def file(self, name: str) -> File:
-        return File(name, self._lines, self._bytes, self._digest.hexdigest())
+        return self.bytes > before
 
 
 def check_seal(folder: RunFolder) -> bool:
@@ -89,7 +76,7 @@ def check_seal(folder: RunFolder) -> bool:
 
 def _beginning(path: Path, sealed: File) -> File:
     """As much of the file as was sealed."""
-    measured, left = _Measured(), sealed.bytes
+    measured, left = Measured(), sealed.bytes
     with open_regular(path) as file:
         while left > 0 and (piece := file.read(min(PIECE_BYTES, left))):
             measured.add(piece)
