@@ -24,7 +24,7 @@ from harness.run.preimport import imported_meanwhile
 from harness.run.scheduled import Enough, Prepared, perform
 from harness.run.snapshot import Display
 from harness.store.manifest import recording
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import RunFolder, part_of
 from harness.verdict import EXIT_CODES, Verdict
 
 if TYPE_CHECKING:
@@ -221,6 +221,5 @@ def say_what_is_missing(setup: Setup, out: Console) -> None:
 
 def as_it_ran(config: RunConfig, environment: Mapping[str, object]) -> RunConfig:
     """The configuration, with `auto` replaced by the kind of cluster that the run really had."""
-    cluster = environment.get("cluster")
-    backend = cluster.get("backend") if isinstance(cluster, Mapping) else None
+    backend = part_of(environment, "cluster").get("backend")
     return msgspec.structs.replace(config, cluster=backend) if backend in backends() else config

@@ -11,6 +11,7 @@ from harness.config import RunConfig
 from harness.figures import Tile
 from harness.history.recorded import Recorded
 from harness.report import checker_output
+from harness.store.run_folder import part_of
 from harness.verdict import Verdict
 from workloads.kinds import find_workload
 
@@ -122,8 +123,7 @@ def run_facts(run: Recorded, environment: Mapping[str, object]) -> list[str]:
 
 def story(run: Recorded, environment: Mapping[str, object]) -> list[str]:
     """What was done, for a reader who does not know the project."""
-    experiment = environment.get("experiment")
-    if isinstance(experiment, Mapping):
+    if experiment := part_of(environment, "experiment"):
         return _story_of_experiment(run, experiment)
     config = run.config
     keys = "one key" if len(config.key_names) == 1 else f"{len(config.key_names):,} keys"
@@ -184,8 +184,7 @@ def _story_of_faults(run: Recorded) -> str:
 def tiles(verdict: Verdict, environment: Mapping[str, object]) -> list[Tile]:
     """The key figures of a run: the checkers', and what the proxy costs."""
     shown = checker_output.tiles(verdict)
-    overhead = environment.get("proxy_overhead_us")
-    if isinstance(overhead, Mapping) and overhead:
+    if overhead := part_of(environment, "proxy_overhead_us"):
         shown.append(Tile("Proxy overhead, p50", overhead_p50(overhead), overhead_note(overhead)))
     return shown
 

@@ -23,6 +23,7 @@ from harness.history.recorded import Recorded
 from harness.report import checker_output, run_description
 from harness.report.terminal import Text
 from harness.report.wording import blame, counted, example, headline, meetings_in, outcomes
+from harness.store.run_folder import part_of
 from harness.verdict import Finding, Verdict, hidden
 from workloads.kinds import find_workload
 
@@ -153,17 +154,14 @@ def _habits(config: RunConfig) -> str:
 
 def _lock_settings(environment: Mapping[str, object]) -> str:
     """The lock's description of itself: versions, timeouts, retries."""
-    told = environment.get("lock")
-    if not isinstance(told, Mapping):
-        return ""
-    pairs = [f"{printable(str(k))} {printable(str(v))}" for k, v in told.items() if k not in ("command", "hiredis")]
+    told = part_of(environment, "lock").items()
+    pairs = [f"{printable(str(k))} {printable(str(v))}" for k, v in told if k not in ("command", "hiredis")]
     return f"; {', '.join(pairs)}" if pairs else ""
 
 
 def _seen(verdict: Verdict, environment: Mapping[str, object]) -> list[tuple[str, str]]:
     rows = [(row.label, row.text) for row in checker_output.rows(verdict) if not row.is_input]
-    overhead = environment.get("proxy_overhead_us")
-    if isinstance(overhead, Mapping) and overhead:
+    if overhead := part_of(environment, "proxy_overhead_us"):
         texts = (f"adds {run_description.overhead_p50(overhead)} at p50", run_description.overhead_note(overhead))
         rows.append(("proxy", "; ".join(filter(None, texts))))
     return rows

@@ -18,7 +18,7 @@ from fencepost.history import HARNESS, FaultEvent, process_of, task_names
 from harness.history.groups import Bools, Groups, codes_of, placed, rows_of
 from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
-from harness.store.run_folder import RunFolder, client_logs
+from harness.store.run_folder import RunFolder, client_logs, part_of
 from harness.store.wire import CONNECTIONS, REQUESTS
 from harness.store.wire_soundness import check_wire
 from workloads.kinds import find_workload, workload_names
@@ -48,9 +48,9 @@ def check_soundness(folder: RunFolder, run: Recorded) -> None:
 
 def _files(folder: RunFolder, run: Recorded) -> None:
     """A run that ended as planned left these."""
-    cluster = folder.read_environment().get("cluster")
-    has_witness = run.config.witness == "on" and isinstance(cluster, dict) and cluster.get("key_events") is True
-    has_wire = isinstance(cluster, dict) and cluster.get("wire") is True
+    cluster = part_of(folder.read_environment(), "cluster")
+    has_witness = run.config.witness == "on" and cluster.get("key_events") is True
+    has_wire = cluster.get("wire") is True
     optional = [*(["nodes.jsonl"] if has_witness else []), *([REQUESTS, CONNECTIONS] if has_wire else [])]
     for name in (*_LEFT_BEHIND, *optional):
         if kind_of(folder.path / name) is None:

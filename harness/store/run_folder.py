@@ -375,6 +375,12 @@ class RunFolder:
             _sync_folder(self.path)
 
 
+def part_of(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """An object within `environment.json`, say; empty if it is not there, or is no object."""
+    part = document.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
 def short_names(names: Sequence[str]) -> dict[str, str]:
     """For each of the runs' names as much of its beginning as no other one has: the second in which the run began, or
     its whole time; the whole name of a folder that is called otherwise. `RunFolder.open` takes these for the name."""

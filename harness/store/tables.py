@@ -24,7 +24,7 @@ from harness.store.append_log import read_lines
 from harness.store.columns import NAME, OPS_SCHEMA, ops_frame, writes_frame
 from harness.store.consistency import check_soundness
 from harness.store.manifest import FIRST_SCHEMA, RunManifest, broke_off, check_manifest
-from harness.store.run_folder import RunFolder, client_logs
+from harness.store.run_folder import RunFolder, client_logs, part_of
 from harness.store.seal import check_seal
 from harness.store.wire_folder import connections_of, link_traffic, wire_gaps, wire_record
 
@@ -146,32 +146,27 @@ def _read_watched(folder: RunFolder) -> Watched | None:
 
 def _unwatchable(environment: Mapping[str, Any]) -> str | None:
     """The name of the nodes' server if it has no key events; older runs do not say, and theirs had them."""
-    cluster = environment.get("cluster")
-    if not isinstance(cluster, Mapping) or cluster.get("key_events", True):
-        return None
-    server = cluster.get("server")
-    return str(server.get("name")) if isinstance(server, Mapping) else None
+    cluster = part_of(environment, "cluster")
+    server = part_of(cluster, "server")
+    return None if cluster.get("key_events", True) or not server else str(server.get("name"))
 
 
 def _group(environment: Mapping[str, Any]) -> GroupFacts | None:
     """None if the nodes were no group, or are not known to have been."""
-    cluster = environment.get("cluster")
-    group = cluster.get("group") if isinstance(cluster, dict) else None
-    if not isinstance(group, dict):
+    group = part_of(part_of(environment, "cluster"), "group")
+    if not group:
         return None
     return GroupFacts(float(group["settles_within_ms"]), group.get("only_leader_serves") is True)
 
 
 def session_is_connection(environment: Mapping[str, Any]) -> bool:
     """Whether the nodes' server ends a session with its connection, as far as that is on record."""
-    cluster = environment.get("cluster")
-    return isinstance(cluster, Mapping) and cluster.get("session_ends_with_connection") is True
+    return part_of(environment, "cluster").get("session_ends_with_connection") is True
 
 
 def _acquire_limit_ms(environment: Mapping[str, Any]) -> float | None:
     """What the lock declared (docs/lock-protocol.md), if it is a number."""
-    lock = environment.get("lock")
-    limit = lock.get("acquire_limit_ms") if isinstance(lock, Mapping) else None
+    limit = part_of(environment, "lock").get("acquire_limit_ms")
     if not isinstance(limit, int | float) or isinstance(limit, bool) or limit <= 0:
         return None
     return float(min(limit, LATEST_NS // 10**6))

@@ -25,7 +25,7 @@ from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
 from harness.history.run_tables import ForeignBytes, LinkTraffic, WireGaps
 from harness.history.transactions import with_results
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import RunFolder, part_of
 from harness.store.wire import (
     CONNECTIONS,
     CONNECTIONS_SCHEMA,
@@ -182,10 +182,9 @@ def decoders_of(folder: RunFolder) -> Mapping[str, Decode | None]:
 def _server_names(folder: RunFolder) -> tuple[str, str]:
     """Which servers the nodes and the resource were. The configuration may name a program's path instead; what the
     program was is in environment.json, unless the run ended before."""
-    config, cluster = folder.read_config(), folder.read_environment().get("cluster")
+    config, cluster = folder.read_config(), part_of(folder.read_environment(), "cluster")
     found = []
     for field, chosen in (("server", config.server), ("resource_server", config.resource_server)):
-        told = cluster.get(field) if isinstance(cluster, dict) else None
-        name = told.get("name") if isinstance(told, dict) else None
+        name = part_of(cluster, field).get("name")
         found.append(name if isinstance(name, str) else chosen.partition("=")[0])
     return found[0], found[1]
