@@ -1,9 +1,11 @@
-"""What was decided before a run starts."""
+"""What was decided before a run starts, and what the process in the sandbox is told of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from cluster.backend_registry import backend_named
 from cluster.base import Cluster
@@ -12,6 +14,7 @@ from cluster.site import Site
 from cluster.spec import ClusterSpec
 from harness.config import RunConfig
 from nemesis.base import Topology
+from nemesis.schedule import Schedule
 
 
 def topology_of(config: RunConfig) -> Topology:
@@ -45,3 +48,12 @@ class Setup:
         servers = (self.spec.server.server, self.spec.resource_server.server)
         by = "passwords" if all(server.takes_logins for server in servers) else "nothing"
         return {"by": by} if self.site.no_sandbox is None else {"by": by, "refused": self.site.no_sandbox}
+
+
+class ScheduledJob(msgspec.Struct, frozen=True):
+    """What the process in the sandbox needs to make the run. `folder`: the run's; `state`: its state folder."""
+
+    setup: Setup
+    schedule: Schedule
+    folder: Path
+    state: Path

@@ -12,8 +12,7 @@ from time import monotonic
 
 from cluster.lifetime import StateFolder
 from cluster.upstream import Upstream
-from harness.run.job import ScheduledJob
-from harness.run.plan import Setup
+from harness.run.plan import ScheduledJob, Setup
 from harness.run.sandbox_parent import play_inside
 from harness.run.snapshot import LOAD, Display, Snapshot
 from harness.store.run_folder import RunFolder

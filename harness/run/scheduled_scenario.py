@@ -9,8 +9,7 @@ from time import sleep
 from cluster.lifetime import StateFolder
 from harness.run import sandbox_child
 from harness.run.interruption import Interruption
-from harness.run.job import ScheduledJob
-from harness.run.plan import Setup
+from harness.run.plan import ScheduledJob, Setup
 from harness.run.player import Player
 from harness.run.run import ActiveRun
 from harness.run.sandbox_child import WayOut
