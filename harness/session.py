@@ -18,9 +18,9 @@ from harness.config import RunConfig
 from harness.options import replay_command
 from harness.report.progress import Progress
 from harness.report.terminal import Terminal
+from harness.run.background import imported_meanwhile
 from harness.run.lent_nodes import lending
 from harness.run.plan import Setup
-from harness.run.preimport import imported_meanwhile
 from harness.run.scheduled import Enough, Prepared, perform
 from harness.run.snapshot import Display
 from harness.store.manifest import recording

@@ -1,10 +1,11 @@
-"""Run a function in a background thread for the length of a `with` block."""
+"""Threads that work in the background for the length of a `with` block."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
 
 
 @contextmanager
@@ -18,3 +19,26 @@ def beside(work: Callable[[threading.Event], None], name: str) -> Iterator[None]
     finally:
         is_over.set()
         thread.join()
+
+
+@contextmanager
+def imported_meanwhile(modules: Sequence[str]) -> Iterator[None]:
+    """Import them, one after the other, while the block runs. What cannot be imported is told where it is needed.
+
+    When the block ends, no other module is begun: a program ends only when its threads have, and who was asked to end
+    may not need these modules any more.
+    """
+    is_over = threading.Event()
+    threading.Thread(target=_import, args=(modules, is_over), name="meanwhile").start()
+    try:
+        yield
+    finally:
+        is_over.set()
+
+
+def _import(modules: Sequence[str], is_over: threading.Event) -> None:
+    for module in modules:
+        if is_over.is_set():
+            return
+        with suppress(BaseException):
+            import_module(module)

@@ -11,8 +11,8 @@ from rich.console import Console
 from cluster.lifetime import RunState
 from fencepost.errors import FencepostError
 from harness.report.progress import Progress
+from harness.run.background import imported_meanwhile
 from harness.run.plan import Setup
-from harness.run.preimport import imported_meanwhile
 from harness.run.snapshot import Display
 from harness.scripts.experiment import Experiment, describe
 from harness.scripts.steps import Say, play_steps

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from cluster.polling import becomes_true
-from harness.run.preimport import imported_meanwhile
+from harness.run.background import imported_meanwhile
 
 WAITS = "import meanwhile_gate\nmeanwhile_gate.begun.set()\nmeanwhile_gate.go_on.wait()\n"
 
