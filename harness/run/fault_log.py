@@ -24,7 +24,8 @@ _WHAT: Final[dict[Failure, str]] = {
     "down": "went down",
     "gone": "lost its container",
 }
-_NAMES: Final = {PROXY: "Toxiproxy", RESOURCE: "the resource"}
+NEEDED: Final = {PROXY: "Toxiproxy", RESOURCE: "the resource"}
+"""What a run cannot go on without, in words."""
 
 
 class FaultLog:
@@ -78,7 +79,7 @@ class FaultLog:
             event="injected",
             fault=f"{UNPLANNED}-{next(self._numbers)}",
             nemesis=UNPLANNED,
-            what=f"{_NAMES.get(seen.part, seen.part)} {_WHAT[how]}",
+            what=f"{NEEDED.get(seen.part, seen.part)} {_WHAT[how]}",
             began_ns=seen.began_ns,
             done_ns=seen.done_ns,
             holds=True,

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import hiredis
 
-from cluster.base import PROXY, RESOURCE, CalledOffError, Cluster, NotInTimeError, RemovedError
+from cluster.base import RESOURCE, CalledOffError, Cluster, NotInTimeError, RemovedError
 from cluster.lifetime import StateFolder
 from cluster.live_run import write_addresses
 from cluster.parallel import at_once
@@ -25,7 +25,7 @@ from harness.run.clients import RESOURCE_TIMEOUT_MS, ClientSlot, start_all
 from harness.run.database import Database
 from harness.run.denials import read_denials
 from harness.run.environment import describe_environment
-from harness.run.fault_log import FaultLog
+from harness.run.fault_log import NEEDED, FaultLog
 from harness.run.harness_heartbeat import pulse
 from harness.run.interruption import Interruption
 from harness.run.machine_clock import MachineClock
@@ -54,8 +54,6 @@ _NO_ANSWER = (OSError, hiredis.ReplyError)
 _HEAL_WITHIN_NS = 12_000_000_000
 """How long it may take to heal everything and to see that it is healed. A proxy that hundreds of clients keep busy may
 not do it; then the run ends all the same, and it is unknown what a recovery would have shown."""
-_NEEDED = {PROXY: "Toxiproxy", RESOURCE: "the resource"}
-"""What a run cannot go on without."""
 
 
 class StalledResourceError(BrokenEnvironmentError):
@@ -226,8 +224,8 @@ class ActiveRun:
         for seen in sightings:
             if seen.how == "gone":
                 raise RemovedError(seen.part)
-            if seen.how == "down" and seen.part in _NEEDED:
-                raise BrokenEnvironmentError(f"{_NEEDED[seen.part]} ended while the run was on; see the run's logs/")
+            if seen.how == "down" and seen.part in NEEDED:
+                raise BrokenEnvironmentError(f"{NEEDED[seen.part]} ended while the run was on; see the run's logs/")
             if seen.how == "down" and self.config.nodes_at is not None and seen.part in self.config.node_names:
                 raise BrokenEnvironmentError(
                     f"{seen.part} was restarted, got another role or evicted keys while the run was on: what a lock "
