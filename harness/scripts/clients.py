@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
@@ -13,6 +12,7 @@ import msgspec
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import Op
 from harness.run.clients import ClientSlot, await_ready
+from harness.run.messages import Lines
 from workloads.driven_client import StepAnswer, StepOrder
 
 ANSWER_WITHIN_S = 60.0
@@ -27,7 +27,6 @@ class DrivenClientSlot(ClientSlot):
     RESOURCE_TIMEOUT_MS = ANSWER_WITHIN_S * 500
     _orders: int | None = None
     _answers: int | None = None
-    _unread = b""
     _under_way: StepOrder | None = None
 
     def start(self) -> None:
@@ -83,22 +82,16 @@ class DrivenClientSlot(ClientSlot):
 
     def _line(self, order: StepOrder, meanwhile: Callable[[], object]) -> bytes:
         assert self._answers is not None
-        poller = select.poll()
-        poller.register(self._answers, select.POLLIN)
+        answers = Lines(self._answers)
         deadline = monotonic() + ANSWER_WITHIN_S
-        while b"\n" not in self._unread:
-            if poller.poll(_LOOK_EVERY_MS):
-                data = os.read(self._answers, 65_536)
-                if not data:
-                    self._reap_now()
-                    raise BrokenEnvironmentError(f"{self.name} ended during the step {order.do}; see logs/")
-                self._unread += data
-                continue
+        while not (lines := answers.arrived(_LOOK_EVERY_MS)):
+            if answers.is_over:
+                self._reap_now()
+                raise BrokenEnvironmentError(f"{self.name} ended during the step {order.do}; see logs/")
             meanwhile()
             if monotonic() > deadline:
                 raise BrokenEnvironmentError(f"{self.name} did not {order.do} within {ANSWER_WITHIN_S:g} s")
-        line, _, self._unread = self._unread.partition(b"\n")
-        return line
+        return lines[0]
 
     def _reap_now(self) -> None:
         """Wait for a process that closed its pipe; raise with the end of its log if it died."""
@@ -116,4 +109,3 @@ class DrivenClientSlot(ClientSlot):
                 with suppress(OSError):
                     os.close(fd)
         self._orders = self._answers = self._under_way = None
-        self._unread = b""
