@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from harness.explain.space_time import Album
     from harness.history.recorded import Recorded
 
-THE_JUDGE: Final = (
+_THE_JUDGE: Final = (
     "numpy",
     "pandas",
     "pyarrow.parquet",
@@ -45,26 +46,30 @@ THE_JUDGE: Final = (
 _NEVER_BEGAN: Final = "interrupted before the load began: there is nothing to judge"
 
 
-def make_run(
-    prepared: Prepared,
-    results: Path,
-    *,
-    expect_violation: bool,
-    out: Console,
-    json: Path | None = None,
-    verbose: bool = False,
-    quiet: bool = False,
-) -> int:
-    """Make a run, judge it and show the result, which is also written to `json`; returns the exit code. `quiet`: the
-    verdict alone is shown. Raises FencepostError if the run was aborted; its folder keeps what was recorded until
-    then."""
-    folder = record_and_show(prepared, results, Terminal(quiet=True) if quiet else out)
+@dataclass(frozen=True, slots=True)
+class ResultOptions:
+    """How the result of a run is told. `expect_violation`: finding one is what exit code 0 means. `json`: it is also
+    written to this file. `verbose`: all figures and findings are shown; `quiet`: the verdict alone is."""
+
+    expect_violation: bool = False
+    json: Path | None = None
+    verbose: bool = False
+    quiet: bool = False
+
+
+_USUAL_RESULT: Final = ResultOptions()
+
+
+def make_run(prepared: Prepared, results: Path, out: Console, wanted: ResultOptions) -> int:
+    """Make a run, judge it and show the result; returns the exit code. Raises FencepostError if the run was aborted;
+    its folder keeps what was recorded until then."""
+    folder = record_and_show(prepared, results, Terminal(quiet=True) if wanted.quiet else out)
     if _never_began(folder):
         out.print(_NEVER_BEGAN)
-        if json is not None:
-            _write_unjudged(json, prepared.setup.config, folder)
+        if wanted.json is not None:
+            _write_unjudged(wanted.json, prepared.setup.config, folder)
         return EXIT_CODES["unknown"]
-    return report_run(folder, expect_violation=expect_violation, out=out, json=json, verbose=verbose, quiet=quiet)
+    return report_run(folder, out, wanted)
 
 
 def _never_began(folder: RunFolder) -> bool:
@@ -110,12 +115,21 @@ def new_folder(prepared: Prepared, results: Path) -> RunFolder:
     return folder
 
 
+@contextmanager
+def being_recorded(folder: RunFolder, setup: Setup) -> Iterator[RunState]:
+    """While a run is made into this folder: it has a state folder, and what judges the run is imported."""
+    with (
+        RunState.create(folder.path.name, site=setup.site) as state,
+        recording(folder),
+        imported_meanwhile(_THE_JUDGE),
+    ):
+        yield state
+
+
 def record_run(prepared: Prepared, folder: RunFolder, progress: Display, enough: Enough | None = None) -> None:
     """Make the run. It ends early once `enough` has been seen. Raises FencepostError if it was aborted."""
     with (
-        RunState.create(folder.path.name, site=prepared.setup.site) as state,
-        recording(folder),
-        imported_meanwhile(THE_JUDGE),
+        being_recorded(folder, prepared.setup) as state,
         lending(prepared.setup.config, prepared.lent, state, folder.logs),
     ):
         perform(prepared, folder, state, progress, enough)
@@ -154,24 +168,15 @@ def judge_and_draw(folder: RunFolder) -> Judged:
     return Judged(recorded, verdict, environment, replay, explained, album)
 
 
-def report_run(
-    folder: RunFolder,
-    *,
-    expect_violation: bool,
-    out: Console,
-    json: Path | None = None,
-    verbose: bool = False,
-    quiet: bool = False,
-) -> int:
-    """Judge a run folder, write its page, print the summary (`quiet`: the verdict alone), and write the result to
-    `json`; returns the exit code."""
+def report_run(folder: RunFolder, out: Console, wanted: ResultOptions = _USUAL_RESULT) -> int:
+    """Judge a run folder, write its page and show the result; returns the exit code."""
     from harness.checkers.judge import exit_code
     from harness.report.result import result_of
     from harness.report.result_file import write_result
     from harness.report.summary import render_summary, render_verdict
 
     judged = judge_and_draw(folder)
-    if quiet:
+    if wanted.quiet:
         summary = render_verdict(judged.verdict, folder.path, judged.explained)
     else:
         summary = render_summary(
@@ -181,14 +186,14 @@ def report_run(
             judged.replay,
             judged.environment,
             explained=judged.explained,
-            everything=verbose,
+            everything=wanted.verbose,
         )
     out.print(summary, crop=False)  # paths stay whole
-    if json is not None:
+    if wanted.json is not None:
         config = judged.recorded.config
         told = result_of(config, judged.verdict, folder.path, judged.replay, judged.explained, judged.album)
-        write_result(json, told)
-    return exit_code(judged.verdict, expect_violation=expect_violation)
+        write_result(wanted.json, told)
+    return exit_code(judged.verdict, expect_violation=wanted.expect_violation)
 
 
 def setup_in_words(setup: Setup) -> str:

@@ -26,21 +26,15 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 def _analyze(call: Call, out: Console) -> int:
     from harness.report.result_file import STANDARD_OUTPUT, errors_written
     from harness.report.terminal import Terminal
-    from harness.session import report_run
+    from harness.session import ResultOptions, report_run
     from harness.store.run_folder import RunFolder
 
     arguments: Arguments = call.arguments
     with errors_written(arguments.json):
         folder = RunFolder.open(arguments.run)
         expects = arguments.expect == "violation"
-        return report_run(
-            folder,
-            expect_violation=expects,
-            out=Terminal(sys.stderr) if arguments.json == STANDARD_OUTPUT else out,
-            json=arguments.json,
-            verbose=arguments.verbose,
-            quiet=arguments.quiet,
-        )
+        wanted = ResultOptions(expects, arguments.json, arguments.verbose, arguments.quiet)
+        return report_run(folder, Terminal(sys.stderr) if arguments.json == STANDARD_OUTPUT else out, wanted)
 
 
 COMMAND = Command(

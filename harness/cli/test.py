@@ -21,22 +21,15 @@ def _test(call: Call, out: Console) -> int:
         config = config_from(arguments, call.given)
 
         from harness.run.prepare import prepare, remove_leftovers
-        from harness.session import make_run
+        from harness.session import ResultOptions, make_run
 
         prepared = prepare(config, arguments.nodes_at)
         if arguments.json == STANDARD_OUTPUT:
             out = Terminal(sys.stderr)
         remove_leftovers(Terminal(quiet=True) if arguments.quiet else out)
         expects = arguments.expect == "violation"
-        return make_run(
-            prepared,
-            arguments.results,
-            expect_violation=expects,
-            out=out,
-            json=arguments.json,
-            verbose=arguments.verbose,
-            quiet=arguments.quiet,
-        )
+        wanted = ResultOptions(expects, arguments.json, arguments.verbose, arguments.quiet)
+        return make_run(prepared, arguments.results, out, wanted)
 
 
 def _epilog() -> str:

@@ -60,7 +60,7 @@ def replay(
 ) -> int:
     """Make the run again `times` times, and say how often the result was the same. Returns the exit code of the gravest
     verdict. `changed`: fields of the configuration to replace. Ctrl-C ends the replays; those made so far count."""
-    make = _maker(source, changed, results, expect_violation, out)
+    make = _maker(source, changed, results, out)
     remove_leftovers(out)
     verdicts: list[Verdict] = []
     for number in range(1, times + 1):
@@ -80,9 +80,7 @@ def replay(
     return exit_code(gravest_one, expect_violation=expect_violation)
 
 
-def _maker(
-    source: SourceRun, changed: Mapping[str, object], results: Path, expect_violation: bool, out: Console
-) -> Callable[[], RunFolder]:
+def _maker(source: SourceRun, changed: Mapping[str, object], results: Path, out: Console) -> Callable[[], RunFolder]:
     """Returns a function that makes the run once more. Checks everything that can be checked beforehand."""
     script = source.folder.read_experiment()
     if script is None:
@@ -90,7 +88,7 @@ def _maker(
 
         def play() -> RunFolder:
             folder = record_and_show(prepared, results, out)
-            report_run(folder, expect_violation=expect_violation, out=out)
+            report_run(folder, out)
             return folder
 
         return play

@@ -8,16 +8,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cluster.lifetime import RunState
 from fencepost.errors import FencepostError
 from harness.report.progress import Progress
-from harness.run.background import imported_meanwhile
 from harness.run.plan import Setup
 from harness.run.snapshot import Display
 from harness.scripts.experiment import Experiment, describe
 from harness.scripts.steps import Say, play_steps
-from harness.session import THE_JUDGE, report_run, say_what_is_missing, setup_in_words
-from harness.store.manifest import recording
+from harness.session import being_recorded, report_run, say_what_is_missing, setup_in_words
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict
 
@@ -48,16 +45,12 @@ def make_experiment(
         raise
     from harness.checkers.judge import recorded_verdict
 
-    report_run(folder, expect_violation=False, out=out)
+    report_run(folder, out)
     verdict = recorded_verdict(folder)
     assert verdict is not None
     outcome = judge_expectation(experiment, verdict)
-    words = {
-        ExpectationOutcome.HELD: "held",
-        ExpectationOutcome.FAILED: "FAILED",
-        ExpectationOutcome.UNKNOWN: "UNKNOWN",
-    }
-    out.print(f"expected: {experiment.expect.says} — {words[outcome]}")
+    word = "held" if outcome is ExpectationOutcome.HELD else outcome.name
+    out.print(f"expected: {experiment.expect.says} — {word}")
     out.print()
     return outcome, folder
 
@@ -73,11 +66,7 @@ def record(
     experiment: Experiment, setup: Setup, target: str, folder: RunFolder, display: Display, say: Say = lambda _: None
 ) -> None:
     """Play the steps; `say` is given a line for each. Raises FencepostError if it was aborted."""
-    with (
-        RunState.create(folder.path.name, site=setup.site) as state,
-        recording(folder),
-        imported_meanwhile(THE_JUDGE),
-    ):
+    with being_recorded(folder, setup) as state:
         play_steps(experiment, target, setup, folder, state, display, say)
 
 
