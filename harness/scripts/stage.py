@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count
 from time import monotonic, sleep
-from typing import Final
+from typing import Final, Literal
 
 from cluster import replication
 from cluster.address import LinkKey
@@ -34,6 +34,9 @@ _TICK_S: Final = 0.01
 _KEY_WITHIN_S: Final = 10.0
 _ASK_SENTINELS_EVERY_S: Final = 0.05
 _FAILOVER_WITHIN_S: Final = 2 * 2 * replication.FAILOVER_LIMIT_MS / 1e3
+
+_Undoable = Literal["cut", "hit", "held", "wrong"]
+"""What a script does to a client and takes back: its links, its process, what it sends or is sent, its clock."""
 
 
 class StopRequested(Exception):  # noqa: N818 - it ends a script, but nothing failed
@@ -212,10 +215,7 @@ class DrivenClient:
     def __init__(self, stage: Stage, slot: DrivenClientSlot) -> None:
         self._stage = stage
         self._slot = slot
-        self._cut: str | None = None
-        self._hit: str | None = None
-        self._held: str | None = None
-        self._wrong: str | None = None
+        self._faults: dict[_Undoable, str] = {}
 
     @property
     def name(self) -> str:
@@ -225,9 +225,9 @@ class DrivenClient:
         """From now on the client reaches only these nodes: its links to all others are cut, both ways, and its earlier
         cuts are healed. It always reaches the resource."""
         names = self._stage.nodes(*nodes).names
-        before, self._cut = self._cut, None
+        before = self._faults.pop("cut", None)
         if lost := tuple((self.name, node) for node in self._stage.node_names if node not in names):
-            self._cut = self._stage.inject("partition", Partition("script", cut, "both", lost))
+            self._faults["cut"] = self._stage.inject("partition", Partition("script", cut, "both", lost))
         if before:
             self._stage.heal(before)
 
@@ -266,9 +266,7 @@ class DrivenClient:
 
     def let_go(self) -> None:
         """What was held arrives now, late."""
-        if self._held:
-            self._stage.heal(self._held)
-        self._held = None
+        self._undo("held")
 
     def token(self) -> Op:
         """Draw a fencing token for the lock that is held."""
@@ -291,40 +289,38 @@ class DrivenClient:
 
     def pause(self) -> None:
         """SIGSTOP. It takes no steps until `resume`."""
-        self._hit = self._stage.inject("pause", Pause(clients=(self.name,)))
+        self._faults["hit"] = self._stage.inject("pause", Pause(clients=(self.name,)))
 
     def resume(self) -> None:
-        self._recover()
+        self._undo("hit")
 
     def kill(self) -> None:
         """SIGKILL."""
-        self._hit = self._stage.inject("crash", Crash(clients=(self.name,)))
+        self._faults["hit"] = self._stage.inject("crash", Crash(clients=(self.name,)))
 
     def restart(self) -> None:
         """Start a new process in its place, after `kill`."""
-        self._recover()
+        self._undo("hit")
 
     def step_clock(self, by: str) -> None:
         """Set its wall clock ahead by this time, or behind: `1.2ttl`, `-500ms`. The experiment needs `clocks=True`."""
         self.right_clock()
-        self._wrong = self._stage.inject("clock", WrongClock(ahead_ms=self._stage.step_ms(by), clients=(self.name,)))
+        wrong = WrongClock(ahead_ms=self._stage.step_ms(by), clients=(self.name,))
+        self._faults["wrong"] = self._stage.inject("clock", wrong)
 
     def right_clock(self) -> None:
         """Set its wall clock right again."""
-        if self._wrong is not None:
-            self._stage.heal(self._wrong)
-        self._wrong = None
+        self._undo("wrong")
 
     def _hold(self, direction: Direction, servers: tuple[str, ...]) -> None:
-        if self._held:
+        if "held" in self._faults:
             raise UsageError(f"what {self.name} sends or is sent is already held; let it go first")
         links = tuple((self.name, server) for server in servers or (RESOURCE,))
-        self._held = self._stage.inject("partition", Partition("script", "hold", direction, links))
+        self._faults["held"] = self._stage.inject("partition", Partition("script", "hold", direction, links))
 
-    def _recover(self) -> None:
-        if self._hit:
-            self._stage.heal(self._hit)
-        self._hit = None
+    def _undo(self, what: _Undoable) -> None:
+        if fault := self._faults.pop(what, None):
+            self._stage.heal(fault)
 
 
 class Nodes:
