@@ -8,17 +8,16 @@ the result is run once more at the end, and if it fails, the search returns to a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from fencepost.errors import FencepostError
 from harness.replay.violation import Moment
 from harness.shrink.ddmin import ddmin, least
 from harness.shrink.edits import (
     FaultNames,
-    Stretch,
     hitting,
     only,
     shortened,
@@ -30,6 +29,8 @@ from harness.shrink.edits import (
 )
 from harness.shrink.trials import EnoughError, Reason, Tally, Trials
 from nemesis.schedule import Schedule
+
+T = TypeVar("T")
 
 LEAD_MS: Final = 400
 """How long clients work before the first fault."""
@@ -107,7 +108,7 @@ def _shrink(trials: Trials) -> None:
         before = trials.best
         trials.step = "fewer faults"
         ids = [planned.id for planned in _best(trials).faults]
-        ddmin(ids, partial(_shows_only, trials, _best(trials)))
+        ddmin(ids, _shows(trials, partial(only, _best(trials))))
         trials.step = "less time"
         _squeeze(trials)
         _shorten(trials)
@@ -117,8 +118,9 @@ def _shrink(trials: Trials) -> None:
             return
 
 
-def _shows_only(trials: Trials, schedule: Schedule, ids: Sequence[str]) -> bool:
-    return trials.shows(only(schedule, ids))
+def _shows(trials: Trials, edited: Callable[[T], Schedule]) -> Callable[[T], bool]:
+    """Whether the schedule, edited so, shows the violation."""
+    return lambda how: trials.shows(edited(how))
 
 
 def _squeeze(trials: Trials) -> None:
@@ -141,11 +143,7 @@ def _shorten(trials: Trials) -> None:
         shortest_ms = LEAD_MS // 2 if index == 0 or stretch.last else _STEP_MS
         shortest_ms = max(shortest_ms, _LOAD_MS - (best.duration_ms - stretch.ms))
         if stretch.ms - shortest_ms >= _STEP_MS:
-            least(shortest_ms, stretch.ms, _STEP_MS, partial(_shows_shortened, trials, best, stretch))
-
-
-def _shows_shortened(trials: Trials, schedule: Schedule, stretch: Stretch, ms: int) -> bool:
-    return trials.shows(shortened(schedule, stretch, ms))
+            least(shortest_ms, stretch.ms, _STEP_MS, _shows(trials, partial(shortened, best, stretch)))
 
 
 def _spare(trials: Trials) -> None:

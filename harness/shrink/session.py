@@ -76,8 +76,8 @@ def shrink(source: SourceRun, wanted: Wanted, results: Path, out: Console) -> in
     out.print(f"{words} {limit}", soft_wrap=True)
     trials, found, shown = _searched(prepared, kind, moments, wanted, results, out)
 
-    record = _Record(str(source.folder.path), str(kind), wanted.repeats, wanted.needed, wanted.limit_s, found.ended)
-    record = msgspec.structs.replace(record, confirmed=found.confirmed, tries=tuple(trials.record))
+    asked = str(source.folder.path), str(kind), wanted.repeats, wanted.needed, wanted.limit_s
+    record = _Record(*asked, found.ended, found.confirmed, tuple(trials.record))
     tries = _tries_of(output)
     write_whole(tries, msgspec.json.format(msgspec.json.encode(record)) + b"\n")
     if found.schedule is None:
@@ -150,8 +150,8 @@ class _Record(msgspec.Struct, frozen=True):
     needed: int
     limit_s: float
     ended: Reason | None
-    confirmed: Tally | None = None
-    tries: tuple[Try, ...] = ()
+    confirmed: Tally | None
+    tries: tuple[Try, ...]
     schema_version: int = 1
 
 
