@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -12,7 +12,8 @@ import msgspec
 
 from fencepost.command_line import Parser, add_options, add_replacements, values_of
 from fencepost.errors import UsageError
-from fencepost.options import Declared, Option, declared
+from fencepost.options import Option, declared
+from harness.cli.places import place_of
 from harness.options import options_of
 
 if TYPE_CHECKING:
@@ -90,15 +91,9 @@ class Command:
         add_options(parser, options, grouped=self.grouped)
         if self.replaces:
             add_replacements(parser, replaced, self.replaces)
-        parsed = parser.read(own, lambda word: _place_of(word, own, (*options, *replaced)))
+        parsed = parser.read(own, lambda word: place_of(word, own, (*options, *replaced)))
         values = values_of(parsed, options)
         return Call(self.arguments(**values), frozenset(values), values_of(parsed, replaced), behind, (name, *words))
-
-
-def _place_of(word: str, words: Sequence[str], options: Collection[Declared]) -> str | None:
-    from harness.cli.places import place_of  # asked for in errors only
-
-    return place_of(word, words, options)
 
 
 def _names_a_place(option: str) -> bool:
