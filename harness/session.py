@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from rich.console import Console
@@ -29,9 +29,7 @@ from harness.store.run_folder import RunFolder, part_of
 from harness.verdict import EXIT_CODES, Verdict
 
 if TYPE_CHECKING:
-    from harness.explain.explanation import Explained
-    from harness.explain.space_time import Album
-    from harness.history.recorded import Recorded
+    from harness.report.judged import Judged
 
 _THE_JUDGE: Final = (
     "numpy",
@@ -135,23 +133,12 @@ def record_run(prepared: Prepared, folder: RunFolder, progress: Display, enough:
         perform(prepared, folder, state, progress, enough)
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A judged run folder. `replay`: the command that makes the run again. `album`: its diagrams."""
-
-    recorded: Recorded
-    verdict: Verdict
-    environment: dict[str, Any]
-    replay: str
-    explained: tuple[Explained, ...]
-    album: Album
-
-
 def judge_and_draw(folder: RunFolder) -> Judged:
     """Judge a run folder and write its page."""
     from harness.checkers.explained import explain
     from harness.checkers.judge import judge_folder
     from harness.explain.space_time import Album
+    from harness.report.judged import Judged
     from harness.report.page import write_page
     from harness.report.wording import with_headline
 
@@ -163,9 +150,9 @@ def judge_and_draw(folder: RunFolder) -> Judged:
     explained = explain(recorded, verdict)
     verdict = with_headline(verdict, explained)
     folder.write_verdict(verdict)
-    page, album = folder.path / "report.html", Album(recorded, folder)
-    write_page(recorded, verdict, environment, page, replay=replay, explained=explained, album=album)
-    return Judged(recorded, verdict, environment, replay, explained, album)
+    judged = Judged(recorded, verdict, environment, replay, explained, Album(recorded, folder))
+    write_page(judged, folder.path / "report.html")
+    return judged
 
 
 def report_run(folder: RunFolder, out: Console, wanted: ResultOptions = _USUAL_RESULT) -> int:
@@ -179,15 +166,7 @@ def report_run(folder: RunFolder, out: Console, wanted: ResultOptions = _USUAL_R
     if wanted.quiet:
         summary = render_verdict(judged.verdict, folder.path, judged.explained)
     else:
-        summary = render_summary(
-            judged.recorded,
-            judged.verdict,
-            folder.path,
-            judged.replay,
-            judged.environment,
-            explained=judged.explained,
-            everything=wanted.verbose,
-        )
+        summary = render_summary(judged, folder.path, everything=wanted.verbose)
     out.print(summary, crop=False)  # paths stay whole
     if wanted.json is not None:
         config = judged.recorded.config

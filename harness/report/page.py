@@ -15,54 +15,36 @@ from markupsafe import Markup
 from fencepost.files import write_whole
 from fencepost.text import MISSING, count, printable
 from harness.checkers.consequences import one_by_one
-from harness.explain.explanation import Explained, Explanation, clearest_of
-from harness.explain.space_time import Album
+from harness.explain.explanation import Explanation, clearest_of
 from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
 from harness.report import charts, checker_output, run_description
 from harness.report.explanations import NO_PICTURES, explanations_of, lines
 from harness.report.html import render, script_json
+from harness.report.judged import Judged
 from harness.report.space_time_svg import svg_picture
 from harness.report.timeline import MOST_OVERLAPS, timeline
 from harness.report.timeline_findings import EXAMPLES
 from harness.report.timeline_requests import moments_of, timeline_requests
 from harness.report.wording import blame, example, headline, limit_lines, meetings_in, promise_outcomes
-from harness.verdict import Finding, Verdict, hidden
+from harness.verdict import Finding, hidden
 
 _COSTS: Final = 4
 _GROUPS: Final = ("experiment", "cluster", "lock", "manifest", "servers", "packages")
 
 
-def write_page(
-    recorded: Recorded,
-    verdict: Verdict,
-    environment: Mapping[str, object],
-    path: Path,
-    *,
-    replay: str | None = None,
-    explained: Sequence[Explained] = (),
-    album: Album | None = None,
-) -> None:
+def write_page(judged: Judged, path: Path) -> None:
     """Write the page to `path`; a reader sees the old one or the new one, never half of it. Raises OSError."""
-    page = render_page(recorded, verdict, environment, replay=replay, explained=explained, album=album)
-    write_whole(path, page)
+    write_whole(path, render_page(judged))
 
 
-def render_page(
-    recorded: Recorded,
-    verdict: Verdict,
-    environment: Mapping[str, object],
-    *,
-    replay: str | None = None,
-    explained: Sequence[Explained] = (),
-    album: Album | None = None,
-) -> str:
-    """The page as one string of HTML. `environment`: what `environment.json` holds; anything in it may be missing.
-    `explained`: explanations of the findings' own examples; `album` draws the first one of each finding."""
+def render_page(judged: Judged) -> str:
+    """The page as one string of HTML."""
+    recorded, verdict, environment, album = judged.recorded, judged.verdict, judged.environment, judged.album
     faults = windows(recorded.faults)
-    word, says = headline(verdict, explained)
+    word, says = headline(verdict, judged.explained)
     meetings = meetings_in(verdict)
-    causes = one_by_one(verdict, explained)
+    causes = one_by_one(verdict, judged.explained)
     in_order = [(each, cause) for cause, consequences in causes for each in (cause, *consequences)]
     holdings = None if recorded.owners is None else recorded.owners.holdings
     data = timeline(recorded, faults, [(each, blame(each.blame)) for each, _ in in_order], holdings)
@@ -71,7 +53,7 @@ def render_page(
             album.requests, charts.span_ns(recorded)[0], data["end"], data["clients"], data["nodes"], moments_of(data)
         )
     drawn, moments = data["overlaps"], data.get("moments", [])
-    findings = [_finding(each, cause, recorded, verdict, explained, album) for each, cause in in_order]
+    findings = [_finding(each, cause, judged) for each, cause in in_order]
     for number, finding in enumerate(findings):
         _point(finding, [place for place, moment in enumerate(moments) if moment[0] == number])
     all_tiles = run_description.tiles(verdict, environment)
@@ -100,14 +82,14 @@ def render_page(
         kept=_kept(data.get("requests")),
         capped=count(MOST_OVERLAPS) if isinstance(drawn, list) and len(drawn) >= MOST_OVERLAPS else None,
         findings=findings,
-        no_pictures=NO_PICTURES if album is not None and explained and not album.has_requests else None,
+        no_pictures=NO_PICTURES if album is not None and judged.explained and not album.has_requests else None,
         throughput=charts.throughput(recorded, faults, width=1184 if has_story else 620),
         waiting=_waiting(recorded),
         acquiring=_acquiring(recorded),
         faults=[_fault_row(w, recorded) for w in faults],
         fault_counts=[row.text for row in checker_output.rows(verdict) if row.is_input],
         parts=checker_output.parts(verdict),
-        replay=printable(replay) if replay else None,
+        replay=printable(judged.replay) or None,
         config_rows=_rows(msgspec.to_builtins(recorded.config)),
         environment_groups=_groups(environment),
     )
@@ -120,18 +102,12 @@ def _kept(requests: Mapping[str, Any] | None) -> str | None:
     return f"{count(len(requests['step']))} of {count(requests['total'])}"
 
 
-def _finding(
-    finding: Finding,
-    cause: Finding,
-    run: Recorded,
-    verdict: Verdict,
-    explained: Sequence[Explained],
-    album: Album | None,
-) -> dict[str, Any]:
+def _finding(finding: Finding, cause: Finding, judged: Judged) -> dict[str, Any]:
     """`cause`: the finding that it follows from; itself if it follows from none."""
+    run, require, explained, album = judged.recorded, judged.verdict.require, judged.explained, judged.album
     follows = "" if finding is cause else f" · follows from: {printable(cause.kind.replace('-', ' '))}"
-    decides = finding.decides(verdict.require)
-    breaks = f"breaks --require {verdict.require}" if decides else "does not decide the verdict"
+    decides = finding.decides(require)
+    breaks = f"breaks --require {require}" if decides else "does not decide the verdict"
     shown = finding.examples[:EXAMPLES]
     explanations = explanations_of(finding, explained)
     picture = album.picture(explanations[0]) if album is not None and explanations else None

@@ -21,6 +21,7 @@ from harness.config import NO_HABITS, RunConfig
 from harness.explain.explanation import Explained, clearest_of
 from harness.history.recorded import Recorded
 from harness.report import checker_output, run_description
+from harness.report.judged import Judged
 from harness.report.terminal import Text
 from harness.report.wording import blame, counted, example, headline, meetings_in, outcomes
 from harness.store.run_folder import part_of
@@ -36,20 +37,11 @@ _EXAMPLES: Final = 2
 _STYLES: Final = {"VALID": "bold green", "VIOLATION": "bold red", "LIMIT MISSED": "bold red", "UNKNOWN": "bold yellow"}
 
 
-def render_summary(
-    recorded: Recorded,
-    verdict: Verdict,
-    folder: Path,
-    replay: str,
-    environment: Mapping[str, object],
-    *,
-    explained: Sequence[Explained] = (),
-    everything: bool = False,
-) -> RenderableType:
-    """The summary of a judged run. `replay`: the command that repeats it; `environment`: the content of
-    `environment.json`; `explained`: the findings' examples, of which the clearest one's sentence is shown;
+def render_summary(judged: Judged, folder: Path, *, everything: bool = False) -> RenderableType:
+    """The summary of a judged run. Of a finding's explained examples, the clearest one's sentence is shown.
     `everything`: also more than a terminal shows at a glance. If the run crashed, missing data is shown as missing or
     left out."""
+    recorded, verdict, environment, explained = judged.recorded, judged.verdict, judged.environment, judged.explained
     title = f"{run_description.title(recorded)} · {printable(recorded.config.workload)} · seed {recorded.config.seed}"
     found = list(_findings(verdict, explained, everything=everything))
     return _Fitting(
@@ -61,7 +53,7 @@ def render_summary(
             *((_Part(Text(""), _WHY), *found) if found else ()),
             _Part(Text(""), _OTHER),
             _Part(_Verdict(verdict, explained, everything)),
-            _Part(_places(folder, replay, explained)),
+            _Part(_places(folder, judged.replay, explained)),
         ),
         everything,
     )

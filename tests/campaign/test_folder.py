@@ -12,7 +12,7 @@ from harness.campaign.folder import Campaign, CampaignFolder, RunLine
 from harness.campaign.grid import Headline
 from harness.campaign.play import Plan, make_plan, play
 from harness.cli.main import run
-from harness.session import Judged
+from harness.report.judged import Judged
 from harness.store.run_folder import RunFolder
 from tests.campaign import made
 from tests.judge.histories import History

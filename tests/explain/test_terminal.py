@@ -17,6 +17,7 @@ from harness.explain.explanation import Explained
 from harness.explain.space_time import Album
 from harness.history.recorded import Recorded
 from harness.report.explanations import lines, render_explained
+from harness.report.judged import Judged
 from harness.report.page import render_page
 from harness.store.manifest import write_manifest
 from harness.store.run_folder import RunFolder
@@ -133,7 +134,7 @@ def test_the_bar_shows_when_the_lease_expired(deadline: object, drawn: str) -> N
 
 def test_the_page_shows_the_same_next_to_each_example() -> None:
     recorded, verdict, found = explained(restarted())
-    page = render_page(recorded, verdict, {}, explained=found)
+    page = render_page(Judged(recorded, verdict, {}, explained=found))
     assert f'<p class="why">{found[0].explanations[0].sentence}</p>' in page
     assert "killed +12.0 to +19.0, key lost" in page
 

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from harness.checkers.judge import judge_folder
+from harness.report.judged import Judged
 from harness.report.listing import list_runs
 from harness.report.summary import render_summary
 from harness.store import manifest
@@ -193,6 +194,6 @@ def test_only_of_a_run_without_a_manifest_it_is_said_that_nothing_vouches_for_it
     for folder in (old, new, broken_off(recorded, tmp_path, VIOLATION)):
         run, verdict = judge_folder(folder)
         console = Console(file=StringIO(), width=200)
-        console.print(render_summary(run, verdict, tmp_path, "again", {}))
+        console.print(render_summary(Judged(run, verdict, replay="again"), tmp_path))
         told += [line.strip() for line in console.file.getvalue().splitlines() if "may go unnoticed" in line]
     golden("\n".join(told))

@@ -11,6 +11,7 @@ from rich.console import Console
 from harness.checkers.judge import judge
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table, Tile
 from harness.report import checker_output
+from harness.report.judged import Judged
 from harness.report.page import render_page
 from harness.report.summary import render_summary
 from harness.verdict import Verdict
@@ -109,8 +110,8 @@ def shown(history: History, extra: CheckerFigures | None = None) -> tuple[str, s
     if extra is not None:
         found = msgspec.structs.replace(found, figures={**found.figures, "extra": extra})
     console = Console(width=200, record=True)
-    console.print(render_summary(run, found, Path("/runs/x"), "again", {}))
-    return console.export_text(), render_page(run, found, {})
+    console.print(render_summary(Judged(run, found, replay="again"), Path("/runs/x")))
+    return console.export_text(), render_page(Judged(run, found))
 
 
 def test_terminal_and_page_tell_it() -> None:

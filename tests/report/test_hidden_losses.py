@@ -9,6 +9,7 @@ import pytest
 from harness.checkers.judge import judge
 from harness.limits import Limit
 from harness.report import wording
+from harness.report.judged import Judged
 from harness.report.listing import listed, render_listing
 from harness.report.page import render_page
 from harness.report.result import result_of
@@ -48,7 +49,7 @@ def test_the_banner_says_both(golden: Golden) -> None:
 
 def test_the_page_of_a_run_says_both() -> None:
     history = outlived()
-    page = render_page(history.recorded(), judged(history), {})
+    page = render_page(Judged(history.recorded(), judged(history), {}))
     assert LOSS in page.partition('<section class="banner')[2].partition("</section>")[0]
 
 

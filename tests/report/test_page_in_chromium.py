@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from synthetic import Made, make_run
 
+from harness.report.judged import Judged
 from harness.report.page import render_page
 from harness.verdict import Finding
 from tools.chromium import Chromium, Page
@@ -45,7 +46,9 @@ def browser() -> Iterator[Chromium]:
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = run_with(LATE, UNTIMED, Finding("overlap", "client", "another", at_ms=12_000.0))
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(render_page(made.recorded, made.verdict, made.environment, replay="fencepost test --seed 7"))
+    path.write_text(
+        render_page(Judged(made.recorded, made.verdict, made.environment, replay="fencepost test --seed 7"))
+    )
     return path
 
 

@@ -14,6 +14,7 @@ from synthetic import Made, make_empty_run, make_run
 from harness.checkers.kinds import kinds
 from harness.explain.examples import Case
 from harness.explain.explanation import Explained, Explanation
+from harness.report.judged import Judged
 from harness.report.page import render_page, script_json, write_page
 from harness.verdict import Finding
 
@@ -21,7 +22,7 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028'
 
 
 def page_of(made: Made, **options: Any) -> str:
-    return render_page(made.recorded, made.verdict, made.environment, **options)
+    return render_page(Judged(made.recorded, made.verdict, made.environment, **options))
 
 
 def data_of(page: str) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def test_what_began_before_the_cause_s_case_did_not_come_of_it(began_ms: float, 
     changed = kinds()["changed-another-clients-key"].found("lock", "changed", 1, (), 20.0)
     verdict = msgspec.structs.replace(made.verdict, verdict="violation", findings=(changed, cause))
     explained = [Explained(f, (Explanation(Case(f, {}, {}), "So.", cause="set again"),)) for f in (changed, cause)]
-    page = render_page(made.recorded, verdict, made.environment, explained=explained)
+    page = render_page(Judged(made.recorded, verdict, made.environment, explained=explained))
     assert re.findall("<h2>(It led to|Related)</h2>", page) == [title]
 
 
@@ -108,7 +109,7 @@ def test_hostile_names_errors_and_keys_are_text_wherever_they_appear() -> None:
     finding = Finding(HOSTILE, "resource", HOSTILE, examples=({HOSTILE: HOSTILE},))
     verdict = msgspec.structs.replace(made.verdict, findings=(finding,), unknown=(HOSTILE,))
     environment: dict[str, object] = {HOSTILE: HOSTILE, "lock": {"error": HOSTILE}, "cluster": {HOSTILE: [HOSTILE]}}
-    page = render_page(recorded, verdict, environment, replay=HOSTILE)
+    page = render_page(Judged(recorded, verdict, environment, replay=HOSTILE))
     clean = Tags(page_of(make_run(lock_overlaps=1), replay="x"))
     tags = Tags(page)
     assert tags.names.count("script") == clean.names.count("script") == 2
@@ -120,7 +121,7 @@ def test_hostile_names_errors_and_keys_are_text_wherever_they_appear() -> None:
 def test_the_servers_configuration_is_one_row_an_option_that_names_who_differs() -> None:
     servers = {"n1": {"appendfsync": "no"}, "n2": {"appendfsync": "no"}, "resource": {"appendfsync": "always"}}
     made = make_run()
-    page = render_page(made.recorded, made.verdict, {"servers": servers})
+    page = render_page(Judged(made.recorded, made.verdict, {"servers": servers}))
     assert "<tr><th>appendfsync</th><td>no (but resource always)</td></tr>" in page
 
 
@@ -159,7 +160,7 @@ def test_a_fault_that_did_not_take_and_one_that_was_never_healed_are_said_to_be(
     first, second, *_ = (e for e in made.recorded.faults if e.event == "injected")
     missed = msgspec.structs.replace(first, holds=False, seen="3 of 8 links still answer")
     recorded = replace(made.recorded, faults=(missed, second))
-    page = render_page(recorded, made.verdict, {})
+    page = render_page(Judged(recorded, made.verdict, {}))
     assert "DID NOT TAKE: 3 of 8 links still answer" in page
     assert "no healing was recorded" in page
     assert [(f["took"], f["healed"]) for f in data_of(page)["faults"]] == [(False, False), (True, False)]
@@ -178,14 +179,14 @@ def test_a_run_without_sections_is_a_page_that_says_so() -> None:
 def test_any_checker_may_be_missing(missing: str) -> None:
     made = make_run()
     figures = {name: value for name, value in made.verdict.figures.items() if name != missing}
-    page = render_page(made.recorded, msgspec.structs.replace(made.verdict, figures=figures), {})
+    page = render_page(Judged(made.recorded, msgspec.structs.replace(made.verdict, figures=figures), {}))
     assert "VALID" in page
 
 
 def test_a_lock_that_told_no_validity_is_drawn_within_it() -> None:
     made = make_run()
     forever = made.recorded.sections.assign(deadline_min_ns=2**62, deadline_max_ns=2**62)
-    data = data_of(render_page(replace(made.recorded, sections=forever), made.verdict, {}))
+    data = data_of(render_page(Judged(replace(made.recorded, sections=forever), made.verdict, {})))
     assert set(data["sections"]["valid"]) == {10**13}
     assert set(data["sections"]["slack"]) == {0}
 
@@ -201,6 +202,6 @@ def test_the_page_is_written_whole_and_leaves_nothing_beside_it(tmp_path: Path) 
     made = make_run()
     path = tmp_path / "report.html"
     path.write_text("old")
-    write_page(made.recorded, made.verdict, made.environment, path)
+    write_page(Judged(made.recorded, made.verdict, made.environment), path)
     assert path.read_text("utf-8").startswith("<!doctype html>")
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]

@@ -11,6 +11,7 @@ from synthetic import Made, make_empty_run, make_run
 
 from harness.checkers import liveness
 from harness.checkers.updates import LOST_UPDATE
+from harness.report.judged import Judged
 from harness.report.summary import MOST_LINES, render_summary
 
 FOLDER = Path("results/runs/20260101T000000Z-fenced-counter-redlock-ng-partition-7")
@@ -24,7 +25,9 @@ def shown(
     console = Console(
         file=out, width=width, force_terminal=terminal or colour, color_system="truecolor" if colour else None
     )
-    summary = render_summary(made.recorded, made.verdict, FOLDER, REPLAY, made.environment, everything=everything)
+    summary = render_summary(
+        Judged(made.recorded, made.verdict, made.environment, REPLAY), FOLDER, everything=everything
+    )
     console.print(summary, crop=False)
     return out.getvalue()
 

@@ -10,6 +10,7 @@ import pytest
 from harness.checkers.judge import judge
 from harness.explain.explanation import Explained
 from harness.explain.space_time import Album
+from harness.report.judged import Judged
 from harness.report.page import render_page
 from harness.store.run_folder import RunFolder
 from tests.explain.pictures import Links, explained, recorded
@@ -29,7 +30,9 @@ def page_of(history: History, links: Links, folder: Path) -> str:
     verdict = judge(run)
     finding = next(found for found in verdict.findings if found.kind == "overlap")
     album = Album(run, RunFolder(folder), links.wire())
-    return render_page(run, verdict, {}, explained=(Explained(finding, (explained(run, finding),)),), album=album)
+    return render_page(
+        Judged(run, verdict, {}, explained=(Explained(finding, (explained(run, finding),)),), album=album)
+    )
 
 
 @pytest.fixture(scope="module")
