@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from harness.cli.command import ARecordedRun, Call, Command
 from harness.config import RESULTS
 from harness.options import Expected, JsonFile, Quiet, Verbose
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +19,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     verbose: Verbose = False
 
 
-def _analyze(call: Call, out: Console) -> int:
+def _analyze(call: Call) -> int:
     from harness.report.result_file import STANDARD_OUTPUT, errors_written
     from harness.report.terminal import Terminal
     from harness.session import ResultOptions, report_run
@@ -34,7 +30,7 @@ def _analyze(call: Call, out: Console) -> int:
         folder = RunFolder.open(arguments.run)
         expects = arguments.expect == "violation"
         wanted = ResultOptions(expects, arguments.json, arguments.verbose, arguments.quiet)
-        return report_run(folder, Terminal(sys.stderr) if arguments.json == STANDARD_OUTPUT else out, wanted)
+        return report_run(folder, Terminal(sys.stderr) if arguments.json == STANDARD_OUTPUT else call.out, wanted)
 
 
 COMMAND = Command(

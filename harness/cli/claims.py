@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
@@ -12,9 +12,6 @@ from harness.campaign.parallelism import OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,19 +39,19 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     results: Results = RESULTS
 
 
-def _claims(call: Call, out: Console) -> int:
+def _claims(call: Call) -> int:
     from harness.claims.grid import chosen
     from harness.claims.session import claims_study
 
     arguments: Arguments = call.arguments
     if arguments.list:
         for claim in chosen(arguments.only):
-            out.print(f"{claim.name}: {claim.gist}")
+            call.out.print(f"{claim.name}: {claim.gist}")
             for trial in claim.trials:
-                out.print(f"    {trial.role:<11} {trial.script}")
+                call.out.print(f"    {trial.role:<11} {trial.script}")
             if claim.edge:
-                out.print(f"    edge        {claim.edge}")
-            out.print(f"    predicted   {claim.prediction or 'nothing'}")
+                call.out.print(f"    edge        {claim.edge}")
+            call.out.print(f"    predicted   {claim.prediction or 'nothing'}")
         return 0
     study = claims_study(
         arguments.report,
@@ -62,7 +59,7 @@ def _claims(call: Call, out: Console) -> int:
         repeats=(1 if arguments.quick else 20) if arguments.repeats is None else arguments.repeats,
         cluster=call.replaced.get("cluster"),
     )
-    return call.make(study, out)
+    return call.make(study)
 
 
 COMMAND = Command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
@@ -12,9 +12,6 @@ from cluster.site import UnavailableError
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.options import Option
 from harness.cli.command import Call, Command
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,28 +25,28 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
 
 
-def _clean(call: Call, out: Console) -> int:
+def _clean(call: Call) -> int:
     from harness.run.prepare import remove_leftovers
 
     arguments: Arguments = call.arguments
-    swept = remove_leftovers(out)
+    swept = remove_leftovers(call.out)
     if swept.unasked:
         return BrokenEnvironmentError.exit_code
     is_told, is_clean = bool(swept.runs or swept.others), not swept.stuck
     for backend in backends().values():
         try:
-            for each in backend.left_by_others(partial(remove_leftovers, out), everything=arguments.all):
-                out.print(each.line, soft_wrap=True)
+            for each in backend.left_by_others(partial(remove_leftovers, call.out), everything=arguments.all):
+                call.out.print(each.line, soft_wrap=True)
                 is_told |= each.is_left
         except UnavailableError as error:
             is_clean &= error.cannot_have_runs
         except BrokenEnvironmentError as error:
-            out.print(str(error), soft_wrap=True)
+            call.out.print(str(error), soft_wrap=True)
             is_clean = False
     if not is_clean:
         return BrokenEnvironmentError.exit_code
     if not is_told:
-        out.print("no resources were left by crashed runs")
+        call.out.print("no resources were left by crashed runs")
     return 0
 
 

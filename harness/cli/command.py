@@ -29,13 +29,14 @@ class Call:
     """One call of a command. `arguments`: what was given of the command's own arguments, and else their defaults.
     `given`: the fields that were. `replaced`: options of `fencepost test` that the command has too, as fields of a
     `RunConfig`; only the ones that were given. `behind_dashes`: the words after `--`. `words`: the whole command
-    line."""
+    line. `out`: where it prints."""
 
     arguments: Any
     given: frozenset[str]
     replaced: dict[str, Any]
     behind_dashes: list[str]
     words: Sequence[str]
+    out: Console
 
     @property
     def to_repeat(self) -> str:
@@ -49,7 +50,7 @@ class Call:
                 next(words, None)
         return shlex.join(kept)
 
-    def make(self, study: Study[Any], out: Console, before: Callable[[Study[Any]], object] = lambda _: None) -> int:
+    def make(self, study: Study[Any], before: Callable[[Study[Any]], object] = lambda _: None) -> int:
         """Make the runs of a study where its command wants them; returns the exit code. `before`: what is done when it
         is known where."""
         from harness.campaign.parallelism import Hands
@@ -58,7 +59,7 @@ class Call:
         told = self.arguments
         hands = Hands.found(told.workers, told.scheduler)
         before(study)
-        return run_study(study, told.results, hands=hands, command=self.to_repeat, out=out)
+        return run_study(study, told.results, hands=hands, command=self.to_repeat, out=self.out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ class Command:
 
     description: str
     arguments: type[msgspec.Struct]
-    do: Callable[[Call, Console], int]
+    do: Callable[[Call], int]
     epilog: str | Callable[[], str] = ""
     usage: str | None = None
     replaces: str | None = None
@@ -93,7 +94,10 @@ class Command:
             add_replacements(parser, replaced, self.replaces)
         parsed = parser.read(own, lambda word: place_of(word, own, (*options, *replaced)))
         values = values_of(parsed, options)
-        return Call(self.arguments(**values), frozenset(values), values_of(parsed, replaced), behind, (name, *words))
+        from harness.report.terminal import Terminal
+
+        given = self.arguments(**values), frozenset(values), values_of(parsed, replaced)
+        return Call(*given, behind, (name, *words), Terminal())
 
 
 def _names_a_place(option: str) -> bool:

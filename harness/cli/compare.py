@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
@@ -13,9 +13,6 @@ from harness.campaign.parallelism import AtOnce, OnScheduler
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +50,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     results: Results = RESULTS
 
 
-def _compare(call: Call, out: Console) -> int:
+def _compare(call: Call) -> int:
     from harness.campaign.grid import check, common_options, from_axes, load_grid, with_options
     from harness.campaign.session import comparison
 
@@ -66,7 +63,7 @@ def _compare(call: Call, out: Console) -> int:
         grid = with_options(load_grid(arguments.grid, quick=arguments.quick), seeds, first_seed, common)
     else:
         grid = check(from_axes(arguments.axis, 10 if seeds is None else seeds, first_seed, common))
-    return call.make(comparison(grid, arguments.report, yes=arguments.yes), out)
+    return call.make(comparison(grid, arguments.report, yes=arguments.yes))
 
 
 COMMAND = Command(

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import msgspec
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from cluster import lifetime
@@ -279,9 +278,9 @@ class Arguments(msgspec.Struct, frozen=True):
     """None."""
 
 
-def _doctor(_call: Call, out: Console) -> int:
+def _doctor(call: Call) -> int:
     checks = examine()
-    out.print(render(checks))
+    call.out.print(render(checks))
     return exit_code(checks)
 
 

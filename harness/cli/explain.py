@@ -15,8 +15,6 @@ from harness.cli.command import ARecordedRun, Call, Command
 from harness.config import RESULTS
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from harness.explain.explanation import Explained
     from harness.explain.space_time import Album
 
@@ -33,7 +31,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
-def _explain(call: Call, out: Console) -> int:
+def _explain(call: Call) -> int:
     from harness.checkers.explained import explain
     from harness.checkers.judge import judge, recorded_verdict
     from harness.explain.space_time import Album
@@ -48,7 +46,7 @@ def _explain(call: Call, out: Console) -> int:
     try:
         recorded_verdict(folder)
     except UsageError as unfit:
-        out.print(f"{unfit}; what follows is from the record", soft_wrap=True)
+        call.out.print(f"{unfit}; what follows is from the record", soft_wrap=True)
     explained = explain(run, verdict, arguments.limit)
     if arguments.kind is not None:
         explained = tuple(one for one in explained if one.finding.kind == arguments.kind)
@@ -58,7 +56,7 @@ def _explain(call: Call, out: Console) -> int:
     album = Album(run, folder)
     if arguments.svg is not None:
         _write_svg(arguments.svg, album, explained)
-    out.print(render_explained(run, verdict, explained, album))
+    call.out.print(render_explained(run, verdict, explained, album))
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
@@ -28,9 +28,6 @@ from harness.export.formats import (
     writer_of,
 )
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     run: ARecordedRun = RESULTS / "latest"
@@ -48,7 +45,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
-def _export(call: Call, out: Console) -> int:
+def _export(call: Call) -> int:
     arguments: Arguments = call.arguments
     if arguments.to is None:
         raise UsageError("which format? give --to; see `fencepost export --help`")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
@@ -11,9 +11,6 @@ from fencepost.options import Option
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +28,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     results: Results = RESULTS
 
 
-def _list(call: Call, out: Console) -> int:
+def _list(call: Call) -> int:
     from harness.report.listing import list_runs, render_listing
 
     arguments: Arguments = call.arguments
@@ -43,13 +40,13 @@ def _list(call: Call, out: Console) -> int:
     if arguments.since:
         nothing = f"no runs in {arguments.results} since {arguments.since}"
     if not runs:
-        out.print(nothing)
+        call.out.print(nothing)
     elif arguments.findings:
         from harness.report.findings_listed import render_findings
 
-        out.print(render_findings(runs))
+        call.out.print(render_findings(runs))
     else:
-        out.print(render_listing(runs))
+        call.out.print(render_listing(runs))
     return 0
 
 

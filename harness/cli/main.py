@@ -56,9 +56,7 @@ def _run(argv: Sequence[str]) -> int:
         call = find_command(name).call(name, words)
     except HelpShown:
         return 0
-    from harness.report.terminal import Terminal
-
-    return find_command(name).do(call, Terminal())
+    return find_command(name).do(call)
 
 
 def _command_of(argv: Sequence[str]) -> tuple[str, Sequence[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
@@ -12,9 +12,6 @@ from harness.campaign.parallelism import OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +41,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     results: Results = RESULTS
 
 
-def _mutants(call: Call, out: Console) -> int:
+def _mutants(call: Call) -> int:
     from cluster.backend_registry import everywhere
     from harness.mutants.session import mutants_study
 
@@ -58,7 +55,7 @@ def _mutants(call: Call, out: Console) -> int:
         only=arguments.only,
         faults=arguments.faults,
     )
-    return call.make(study, out)
+    return call.make(study)
 
 
 COMMAND = Command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -12,9 +12,6 @@ from harness.campaign.parallelism import OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _WHOLE_MS: Final = 2 * 3_600_000.0
 _QUICK_MS: Final = 240_000.0
@@ -41,7 +38,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     results: Results = RESULTS
 
 
-def _nightly(call: Call, out: Console) -> int:
+def _nightly(call: Call) -> int:
     from datetime import UTC, datetime
 
     from cluster.backend_registry import backends, everywhere
@@ -62,7 +59,7 @@ def _nightly(call: Call, out: Console) -> int:
         budget_s=budget_ms / 1e3,
         quick=arguments.quick,
     )
-    return call.make(study, out, setup.install_missing)
+    return call.make(study, setup.install_missing)
 
 
 COMMAND = Command(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
@@ -10,9 +10,6 @@ from fencepost.options import Option
 from harness.cli.command import ARecordedRun, Call, Command
 from harness.config import RESULTS
 from harness.options import Expected, Results
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +19,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     results: Results = RESULTS
 
 
-def _replay(call: Call, out: Console) -> int:
+def _replay(call: Call) -> int:
     from harness.replay.replay import SourceRun, replay
 
     arguments: Arguments = call.arguments
@@ -33,7 +30,7 @@ def _replay(call: Call, out: Console) -> int:
     if {"lock", "lock_command"} & changed.keys():
         changed.setdefault("name", None)
     expected = arguments.expect == "violation"
-    return replay(source, arguments.times, changed, arguments.results, expect_violation=expected, out=out)
+    return replay(source, arguments.times, changed, arguments.results, expect_violation=expected, out=call.out)
 
 
 COMMAND = Command(

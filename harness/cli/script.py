@@ -17,8 +17,6 @@ from harness.config import RESULTS
 from harness.options import Results, options_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     _Ended = Mapping[str, Counter[str]]
 
 
@@ -40,7 +38,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     results: Results = RESULTS
 
 
-def _script(call: Call, out: Console) -> int:
+def _script(call: Call) -> int:
     """The worst outcome is the exit code. Of several runs, one that is aborted does not end the others; its error is
     raised at the end."""
     from harness.scripts.experiment import shipped_experiments
@@ -49,21 +47,21 @@ def _script(call: Call, out: Console) -> int:
     arguments: Arguments = call.arguments
     if arguments.list:
         for each in shipped_experiments().values():
-            out.print(each.name)
-            out.print(f"    {each.claim.splitlines()[0]}")
-            out.print(f"    expected: {each.expect.says}")
+            call.out.print(each.name)
+            call.out.print(f"    {each.claim.splitlines()[0]}")
+            call.out.print(f"    expected: {each.expect.says}")
         return 0
     if arguments.target is None:
         raise UsageError("which experiment? give a NAME of `fencepost script --list`, all, or a FILE.py")
     hands = Hands.found(arguments.workers, arguments.scheduler)
     if arguments.report and not hands.are_many:
         raise UsageError("--report is for parallel runs; add --workers N")
-    ended, broken = _side_by_side(call, hands, out) if hands.are_many else _one_by_one(call, out)
+    ended, broken = _side_by_side(call, hands) if hands.are_many else _one_by_one(call)
     runs = sum((Counter(counts) for counts in ended.values()), Counter[str]())
     if len(ended) * arguments.times > 1:
         for name, counts in ended.items():
             if counts:
-                out.print(f"{_in_words(counts, arguments.times):<20} {name}")
+                call.out.print(f"{_in_words(counts, arguments.times):<20} {name}")
     if broken is not None:
         raise broken
     if runs["failed"]:
@@ -71,7 +69,7 @@ def _script(call: Call, out: Console) -> int:
     return ExpectationOutcome.UNKNOWN if runs["unknown"] or runs["not made"] else ExpectationOutcome.HELD
 
 
-def _one_by_one(call: Call, out: Console) -> tuple[_Ended, BrokenEnvironmentError | None]:
+def _one_by_one(call: Call) -> tuple[_Ended, BrokenEnvironmentError | None]:
     """Check everything, then play one experiment after the other, and again, and show each."""
     from harness.run.interruption import Interruption
     from harness.run.prepare import prepare_setup, remove_leftovers
@@ -82,17 +80,17 @@ def _one_by_one(call: Call, out: Console) -> tuple[_Ended, BrokenEnvironmentErro
     target = arguments.target or ""
     found = find_experiments(target)
     setups = [(each, prepare_setup(each.config(**call.replaced))) for each in found]
-    remove_leftovers(out)
+    remove_leftovers(call.out)
     ended = {each.name: Counter[str]() for each in found}
     broken: BrokenEnvironmentError | None = None
     with Interruption().watch() as interruption:
         for each, setup in setups * arguments.times:
             name = each.name if target == "all" else target
             try:
-                outcome, _ = make_experiment(each, setup, name, arguments.results, out)
+                outcome, _ = make_experiment(each, setup, name, arguments.results, call.out)
             except BrokenEnvironmentError as error:
                 if len(setups) * arguments.times > 1:
-                    out.print(f"{each.name}: {error}", soft_wrap=True)
+                    call.out.print(f"{each.name}: {error}", soft_wrap=True)
                 ended[each.name]["aborted"] += 1
                 broken = broken or error
             else:
@@ -102,7 +100,7 @@ def _one_by_one(call: Call, out: Console) -> tuple[_Ended, BrokenEnvironmentErro
     return ended, broken
 
 
-def _side_by_side(call: Call, hands: Hands, out: Console) -> tuple[_Ended, BrokenEnvironmentError | None]:
+def _side_by_side(call: Call, hands: Hands) -> tuple[_Ended, BrokenEnvironmentError | None]:
     from harness.campaign.experiments import play_side_by_side
 
     arguments: Arguments = call.arguments
@@ -119,7 +117,7 @@ def _side_by_side(call: Call, hands: Hands, out: Console) -> tuple[_Ended, Broke
         arguments.results,
         hands=hands,
         command=call.to_repeat,
-        out=out,
+        out=call.out,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
@@ -12,9 +12,6 @@ from fencepost.options import Option
 from harness.cli.command import Call, Command
 from harness.config import REPORTS, RESULTS
 from harness.options import Results
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +24,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     )
 
 
-def _serve(call: Call, out: Console) -> int:
+def _serve(call: Call) -> int:
     import asyncio
 
     from harness.report.listing import run_folders
@@ -38,7 +35,7 @@ def _serve(call: Call, out: Console) -> int:
     arguments: Arguments = call.arguments
 
     def ready(address: str) -> None:
-        out.print(f"{arguments.results} is shown at {address} until Ctrl-C", soft_wrap=True)
+        call.out.print(f"{arguments.results} is shown at {address} until Ctrl-C", soft_wrap=True)
 
     for field in call.given & {"results", "reports"}:
         check_folder(getattr(arguments, field), f"--{field}")

@@ -29,19 +29,19 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     quiet: Annotated[bool, Option("--quiet", "say nothing about locks that are installed already")] = False
 
 
-def _setup(call: Call, out: Console) -> int:
+def _setup(call: Call) -> int:
     from workloads.registry import foreign_locks
 
     arguments: Arguments = call.arguments
     if arguments.list:
-        _show(foreign_locks(), out)
+        _show(foreign_locks(), call.out)
         return 0
     wanted = list(foreign_locks()) if arguments.all else []
     for name in arguments.lock:
-        wanted += _foreign(name, out, quiet=arguments.quiet)
+        wanted += _foreign(name, call.out, quiet=arguments.quiet)
     if arguments.lock or arguments.all:
         return install(wanted, quiet=arguments.quiet)
-    return install(_foreign(ClientOptions().lock, out, quiet=arguments.quiet), servers=True, quiet=arguments.quiet)
+    return install(_foreign(ClientOptions().lock, call.out, quiet=arguments.quiet), servers=True, quiet=arguments.quiet)
 
 
 def install(locks: Sequence[Manifest], *, servers: bool = False, quiet: bool = False) -> int:

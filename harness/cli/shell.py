@@ -19,8 +19,6 @@ from fencepost.options import Option
 from harness.cli.command import Call, Command
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from cluster.live_run import LiveRun
 
 _ASK_A_NODE = (
@@ -33,7 +31,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     run: Annotated[str | None, Option("RUN", "a live run's folder or its name", shown_default="the newest")] = None
 
 
-def _shell(call: Call, out: Console) -> int:
+def _shell(call: Call) -> int:
     from cluster.live_run import find_live_run
 
     arguments: Arguments = call.arguments

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
@@ -12,9 +12,6 @@ from fencepost.options import Option
 from harness.cli.command import ARecordedRun, Call, Command
 from harness.config import RESULTS
 from harness.options import Results
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +32,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     results: Results = RESULTS
 
 
-def _shrink(call: Call, out: Console) -> int:
+def _shrink(call: Call) -> int:
     from harness.replay.replay import SourceRun
     from harness.shrink.session import Wanted, shrink
 
@@ -52,7 +49,7 @@ def _shrink(call: Call, out: Console) -> int:
         output=arguments.output,
         cluster=call.replaced.get("cluster"),
     )
-    return shrink(SourceRun.open(arguments.run, arguments.results), wanted, arguments.results, out)
+    return shrink(SourceRun.open(arguments.run, arguments.results), wanted, arguments.results, call.out)
 
 
 COMMAND = Command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
@@ -12,9 +12,6 @@ from harness.campaign.parallelism import OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +28,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     results: Results = RESULTS
 
 
-def _study(call: Call, out: Console) -> int:
+def _study(call: Call) -> int:
     from harness.campaign.grid import common_options
     from harness.campaign.own_study import read_study
     from harness.cli import setup
@@ -39,7 +36,7 @@ def _study(call: Call, out: Console) -> int:
     arguments: Arguments = call.arguments
     common = common_options(call.behind_dashes)
     study = read_study(arguments.file, arguments.report, arguments.seeds, common, quick=arguments.quick)
-    return call.make(study, out, setup.install_missing)
+    return call.make(study, setup.install_missing)
 
 
 COMMAND = Command(

@@ -37,7 +37,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     results: Results = RESULTS
 
 
-def _survey(call: Call, out: Console) -> int:
+def _survey(call: Call) -> int:
     from harness.cli import setup
     from harness.survey.session import survey_study
     from harness.survey.subjects import chosen
@@ -45,7 +45,7 @@ def _survey(call: Call, out: Console) -> int:
     arguments: Arguments = call.arguments
     subjects = chosen(arguments.only, quick=arguments.quick)
     if arguments.list:
-        _show(subjects, out)
+        _show(subjects, call.out)
         return 0
     study = survey_study(
         arguments.report,
@@ -54,7 +54,7 @@ def _survey(call: Call, out: Console) -> int:
         quick=arguments.quick,
         cluster=call.replaced.get("cluster"),
     )
-    return call.make(study, out, setup.install_missing)
+    return call.make(study, setup.install_missing)
 
 
 def _show(subjects: Sequence[Subject], out: Console) -> None:

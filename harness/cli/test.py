@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from harness.cli.command import Call, Command
 from harness.options import RunArguments, config_from
 
-if TYPE_CHECKING:
-    from rich.console import Console
 
-
-def _test(call: Call, out: Console) -> int:
+def _test(call: Call) -> int:
     from harness.report.result_file import STANDARD_OUTPUT, errors_written
     from harness.report.terminal import Terminal
 
@@ -24,8 +20,7 @@ def _test(call: Call, out: Console) -> int:
         from harness.session import ResultOptions, make_run
 
         prepared = prepare(config, arguments.nodes_at)
-        if arguments.json == STANDARD_OUTPUT:
-            out = Terminal(sys.stderr)
+        out = Terminal(sys.stderr) if arguments.json == STANDARD_OUTPUT else call.out
         remove_leftovers(Terminal(quiet=True) if arguments.quiet else out)
         expects = arguments.expect == "violation"
         wanted = ResultOptions(expects, arguments.json, arguments.verbose, arguments.quiet)
