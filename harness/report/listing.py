@@ -15,7 +15,7 @@ from rich.table import Table
 from fencepost.errors import UsageError
 from fencepost.files import UnreadableError, kind_of
 from fencepost.text import printable
-from harness.config import RESULTS, RunConfig
+from harness.config import RunConfig
 from harness.figures import Cell
 from harness.limits import LimitOutcome
 from harness.promises import LOCK
@@ -120,7 +120,7 @@ def _tested(run: RunListed) -> str:
     return ", ".join(tested if config.fencing == "none" else [*tested, f"fencing {config.fencing}"])
 
 
-def list_runs(results: Path = RESULTS) -> tuple[RunListed, ...]:
+def list_runs(results: Path) -> tuple[RunListed, ...]:
     """The runs in `results`, oldest first; what is no run folder is left out. Empty if there is no such folder."""
     folders = run_folders(results)
     short = short_names([path.name for path in folders])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from rich.table import Table
 
 from fencepost.text import cut, plural, printable
 from harness.report.live import live
-from harness.report.terminal import Terminal, Text
+from harness.report.terminal import Text
 from harness.run.snapshot import Snapshot
 
 _RATE_WINDOW_S: Final = 2.0
@@ -73,13 +72,13 @@ class Progress:
 
     def __init__(
         self,
-        console: Console | None = None,
+        console: Console,
         *,
         clock: Callable[[], float] = time.monotonic,
         plain_interval_s: float = 10.0,
         heading: str = "",
     ) -> None:
-        self._console = console or Terminal(sys.stderr)
+        self._console = console
         self._clock = clock
         self._plain_interval_s = plain_interval_s
         self._heading = heading

@@ -17,6 +17,7 @@ import psutil
 
 from cluster.address import Address
 from cluster.base import RESOURCE, Cluster, Condition
+from cluster.polling import becomes_true
 from cluster.subprocesses import wants_processor
 from cluster.wall_clock import ClockAhead, ClockSetting, no_clock
 from fencepost.errors import BrokenEnvironmentError
@@ -217,7 +218,8 @@ class ClientSlot:
             if self._process is None or not self.is_alive():
                 return
             self._signal(signal.SIGSTOP)
-            self._await_group(psutil.STATUS_STOPPED, "stopped")
+            if not becomes_true(lambda: self._group_states() <= {psutil.STATUS_STOPPED}, within_s=5, every_s=0.0005):
+                raise BrokenEnvironmentError(f"client {self._name} was not seen stopped within 5 s of the signal")
             self._should_stand = True
 
     def resume(self) -> None:
@@ -341,13 +343,6 @@ class ClientSlot:
             os.killpg(self._process.pid, number)
         except ProcessLookupError:
             return
-
-    def _await_group(self, status: str, word: str) -> None:
-        deadline = monotonic() + 5
-        while self._group_states() - {status}:
-            if monotonic() > deadline:
-                raise BrokenEnvironmentError(f"client {self._name} was not seen {word} within 5 s of the signal")
-            sleep(0.0005)
 
     def _group_states(self) -> set[str]:
         """The states of the client and of its foreign library; of what has died nothing is said."""
