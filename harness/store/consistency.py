@@ -20,12 +20,10 @@ from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
 from harness.store.run_folder import RunFolder, client_logs, part_of
 from harness.store.wire import CONNECTIONS, REQUESTS
-from harness.store.wire_soundness import check_wire
+from harness.store.wire_soundness import BESIDE_NS, check_wire
 from workloads.kinds import find_workload, workload_names
 
 _LEFT_BEHIND: Final = ("environment.json", "client-ends.jsonl", "nemesis.jsonl", "resource.jsonl", "final.json")
-_BESIDE_NS: Final = 3_600_000_000_000
-"""So long before the load, or after the end of the last client, nothing is recorded."""
 
 
 def check_soundness(folder: RunFolder, run: Recorded) -> None:
@@ -123,7 +121,7 @@ def _times(folder: RunFolder, run: Recorded) -> None:
 def _within(folder: RunFolder, name: str, run: Recorded, *times_ns: int) -> None:
     start_ns, end_ns = run.timeline.start_ns, run.timeline.end_ns
     for at_ns in times_ns:
-        if at_ns < start_ns - _BESIDE_NS or at_ns > (at_ns if end_ns is None else end_ns + _BESIDE_NS):
+        if at_ns < start_ns - BESIDE_NS or at_ns > (at_ns if end_ns is None else end_ns + BESIDE_NS):
             raise folder.damaged(name, f"it has a time ({at_ns}) that is far from the run")
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from fencepost.errors import UsageError
 from fencepost.files import kind_of
 from fencepost.history import LATEST_NS, ClientEnd, FaultEvent, Op, Timeline, Write, task_names
-from harness.history.fault_windows import GroupFacts, hitting_tasks
+from harness.history.fault_windows import FOREVER_NS, GroupFacts, hitting_tasks
 from harness.history.heartbeats import lags, outside_stops
 from harness.history.key_holdings import Watched, derive_holdings
 from harness.history.recorded import Recorded
@@ -28,7 +28,6 @@ from harness.store.run_folder import RunFolder, client_logs, part_of
 from harness.store.seal import check_seal
 from harness.store.wire_folder import connections_of, link_traffic, wire_gaps, wire_record
 
-_NEVER_NS: Final = 2**62
 _ROW_GROUP: Final = 1 << 16
 
 
@@ -89,7 +88,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...]) -> Recorded:
         planned_ms=folder.planned_ms(),
         wire_gaps=wire_gaps(folder, config),
         denied=tuple(folder.read_denied()),
-        lags=tuple(lags(folder.read_beats(), noticed, timeline.start_ns, timeline.stop_ns or _NEVER_NS)),
+        lags=tuple(lags(folder.read_beats(), noticed, timeline.start_ns, timeline.stop_ns or FOREVER_NS)),
         final_values=folder.read_final(),
         traffic=link_traffic(folder, config, timeline.start_ns),
         wire=partial(wire_record, folder, config),

@@ -25,8 +25,8 @@ from harness.store.wire_folder import decoders_of, digest_of, load_wire
 from workloads.kinds import find_workload, workload_names
 
 _NEVER_NS: Final = 2**62
-_BESIDE_NS: Final = 3_600_000_000_000
-"""So long before the load, or after the end of the run, no connection is opened."""
+BESIDE_NS: Final = 3_600_000_000_000
+"""So long before the load, or after the end of the run, nothing is recorded."""
 
 
 def check_wire(folder: RunFolder, run: Recorded) -> None:
@@ -68,15 +68,15 @@ def _connections(folder: RunFolder, run: Recorded, wire: Wire) -> None:
     wrong = {
         "two connections have one number": len(np.unique(numbers)) < len(numbers),
         "a connection was closed before it was opened": any(
-            (_times(table, f"{who}_closed_ns", _NEVER_NS) < opened).any() for who in ("client", "node", "proxy")
+            (_times(table, f"{who}_closed_ns") < opened).any() for who in ("client", "node", "proxy")
         ),
         "more bytes were sent on than had come": any((b > a).any() for a, b in zip(came, went, strict=True)),
         "a connection has fewer than no bytes": any((each < 0).any() for each in (*came, *went)),
         "a connection has more foreign bytes than bytes": (
             table["not_understood_bytes"].to_numpy() > came[0] + came[1]
         ).any(),
-        "a connection was opened far from the run": (opened < run.timeline.start_ns - _BESIDE_NS).any()
-        or (run.timeline.end_ns is not None and (opened > run.timeline.end_ns + _BESIDE_NS).any()),
+        "a connection was opened far from the run": (opened < run.timeline.start_ns - BESIDE_NS).any()
+        or (run.timeline.end_ns is not None and (opened > run.timeline.end_ns + BESIDE_NS).any()),
     }
     _none(folder, CONNECTIONS, wrong)
 
@@ -94,10 +94,10 @@ def _requests(folder: RunFolder, run: Recorded, wire: Wire) -> None:
         raise folder.damaged(REQUESTS, f"it has a connection that is not in {CONNECTIONS}")
     own = wire.connections.select(["client", "node", "by"]).take(pa.array(row))
     asked, sent_on, answered, seen = (
-        _times(table, name, _NEVER_NS) for name in ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
+        _times(table, name) for name in ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
     )
     opened, client_closed, node_closed = (
-        _times(wire.connections, name, _NEVER_NS)[row] for name in ("opened_ns", "client_closed_ns", "node_closed_ns")
+        _times(wire.connections, name)[row] for name in ("opened_ns", "client_closed_ns", "node_closed_ns")
     )
     is_request = asked < _NEVER_NS
     wrong = {
@@ -144,7 +144,7 @@ def _writes(folder: RunFolder, run: Recorded, wire: Wire) -> None:
     invoke, complete = (done[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     to_resource = wire.requests.filter(pc.equal(_texts(wire.requests["node"]), RESOURCE))
     by_client = _texts(to_resource["client"]).to_numpy(zero_copy_only=False)
-    asked, seen = (_times(to_resource, name, _NEVER_NS) for name in ("from_client_ns", "to_client_ns"))
+    asked, seen = (_times(to_resource, name) for name in ("from_client_ns", "to_client_ns"))
     for name in sorted(set(client) - foreign):
         mine, calls = by_client == name, (client == name) & (complete <= until_ns)
         begun = asked[mine]
@@ -162,8 +162,8 @@ def _in_order(groups: Any, values: Any) -> bool:
     return not ((np.diff(values[order]) < 0) & (np.diff(groups[order]) == 0)).any()
 
 
-def _times(table: pa.Table, name: str, missing: int) -> Any:
-    return table[name].fill_null(missing).to_numpy()
+def _times(table: pa.Table, name: str) -> Any:
+    return table[name].fill_null(_NEVER_NS).to_numpy()
 
 
 def _texts(column: Any) -> Any:
