@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Final
 
 from rich.console import Console, RenderableType
@@ -102,9 +101,7 @@ class Progress:
             self._next_line_s = self._clock() + self._plain_interval_s
             self._console.print(Text(self._heading or plain_line(now, self._ops_per_s())), soft_wrap=True)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_live = False
         self._shown.close()
 

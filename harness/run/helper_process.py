@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import msgspec
@@ -59,7 +58,7 @@ class Companion:
         is_readable(self._process.stdout.fileno(), READY_WITHIN_S)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         """Let it take a last look and end."""
         process, self._process = self._process, None
         if process is None:

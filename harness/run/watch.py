@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from time import monotonic_ns
-from types import TracebackType
 from typing import Final, Literal, Self
 
 from cluster.base import Condition, Part
@@ -89,7 +88,7 @@ class Watch:
             thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_over.set()
         for thread in self._threads:
             thread.join()
