@@ -43,6 +43,12 @@ _REPEATED = ("compare", "replay", "script")
 _FLOORS_OF = ("compare", "replay")
 
 
+def _floor(flag: str, falls_short: str) -> Option:
+    """A share, in percent, of what a run has to show."""
+    told = f"the run is unknown if {falls_short}"
+    return Option(flag, told, "the verdict", "PERCENT", low=0, high=100, commands=_FLOORS_OF)
+
+
 class RunConfig(ClientOptions, frozen=True, kw_only=True):
     """One run: the options of its clients (`workloads.options`), and these. Durations in milliseconds.
 
@@ -82,27 +88,11 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     ] = LOCK
     least_faults: Annotated[
         float,
-        Option(
-            "--least-faults",
-            "the run is unknown if a smaller share of the injected faults was verified active",
-            "the verdict",
-            "PERCENT",
-            low=0,
-            high=100,
-            commands=_FLOORS_OF,
-        ),
+        _floor("--least-faults", "a smaller share of the injected faults was verified active"),
     ] = 75
     least_reach: Annotated[
         float,
-        Option(
-            "--least-reach",
-            "the run is unknown if some client could certainly reach a majority for a smaller share of the load",
-            "the verdict",
-            "PERCENT",
-            low=0,
-            high=100,
-            commands=_FLOORS_OF,
-        ),
+        _floor("--least-reach", "some client could certainly reach a majority for a smaller share of the load"),
     ] = 5
     least_sections: Annotated[
         int,
@@ -117,27 +107,11 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     ] = 20
     most_empty: Annotated[
         float,
-        Option(
-            "--most-empty",
-            "the run is unknown if no client was inside for a longer time in one piece, as a share of the load",
-            "the verdict",
-            "PERCENT",
-            low=0,
-            high=100,
-            commands=_FLOORS_OF,
-        ),
+        _floor("--most-empty", "no client was inside for a longer time in one piece, as a share of the load"),
     ] = 75
     most_starved: Annotated[
         float,
-        Option(
-            "--most-starved",
-            "the run is unknown if the harness or a client was starved of CPU for a larger share of the load",
-            "the verdict",
-            "PERCENT",
-            low=0,
-            high=100,
-            commands=_FLOORS_OF,
-        ),
+        _floor("--most-starved", "the harness or a client was starved of CPU for a larger share of the load"),
     ] = 35
     limits: Annotated[
         tuple[Limit, ...],
