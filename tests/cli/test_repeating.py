@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from rich.console import Console
 
 from harness.cli.command import Call
 
@@ -18,4 +19,4 @@ from harness.cli.command import Call
     ],
 )
 def test_it_leaves_out_the_folders_that_were_chosen_on_one_machine(words: list[str], repeated: str) -> None:
-    assert Call(None, frozenset(), {}, [], words).to_repeat == repeated
+    assert Call(None, frozenset(), {}, [], words, Console(quiet=True)).to_repeat == repeated
