@@ -67,7 +67,7 @@ class ClientSlot:
         environment: Mapping[str, str],
         on_end: Callable[[ClientEnd], None],
     ) -> None:
-        self._name = name
+        self.name = name
         self._config = config
         self._cluster = cluster
         self._folder = folder
@@ -87,10 +87,6 @@ class ClientSlot:
         self._should_stand = False
         self._resumed_ns = 0
         self._clock: ClientClock | None = None
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def ops(self) -> int:
@@ -122,14 +118,15 @@ class ClientSlot:
 
     def _spawn(self) -> None:
         if self._config.clocks and self._clock is None:
-            self._clock = ClientClock(self._scratch / _CLOCKS_FOLDER / self._name, self._environment)
+            self._clock = ClientClock(self._scratch / _CLOCKS_FOLDER / self.name, self._environment)
             self._environment = self._clock.environment
         self._life += 1
         self._should_stand = False
-        stem = f"{self._name}.{self._life}"
+        stem = f"{self.name}.{self._life}"
         self._controls = {task: self._control(task) for task in self._tasks}
         tasks = tuple(map(self._task, self._tasks))
         config = self._config
+        notes_senders = len(tasks) > 1 and config.wire == "on"
         spec = ClientSpec(
             seed=f"{config.seed}:{stem}",
             options=config,
@@ -140,9 +137,9 @@ class ClientSlot:
             lock_log=str(self._folder.logs / f"{stem}.lock.log"),
             tasks=tasks,
             description=str(self._scratch / f"{stem}.lock.json"),
-            gaps=str(self._folder.gaps_log(self._name, self._life)),
-            beats=str(self._folder.beats_log(self._name, self._life)),
-            senders=str(self._folder.senders_log(self._name, self._life)) if self._notes_senders() else None,
+            gaps=str(self._folder.gaps_log(self.name, self._life)),
+            beats=str(self._folder.beats_log(self.name, self._life)),
+            senders=str(self._folder.senders_log(self.name, self._life)) if notes_senders else None,
             life=self._life,
             pipes=self._pipes,
         )
@@ -161,10 +158,7 @@ class ClientSlot:
                     env=dict(self._environment),
                 )
         except OSError as error:
-            raise BrokenEnvironmentError(f"client {self._name} cannot be started: {error.strerror}") from error
-
-    def _notes_senders(self) -> bool:
-        return len(self._tasks) > 1 and self._config.wire == "on"
+            raise BrokenEnvironmentError(f"client {self.name} cannot be started: {error.strerror}") from error
 
     def _control(self, task: str) -> Control:
         """A fresh control block for the life that begins."""
@@ -219,7 +213,7 @@ class ClientSlot:
                 return
             self._signal(signal.SIGSTOP)
             if not becomes_true(lambda: self._group_states() <= {psutil.STATUS_STOPPED}, within_s=5, every_s=0.0005):
-                raise BrokenEnvironmentError(f"client {self._name} was not seen stopped within 5 s of the signal")
+                raise BrokenEnvironmentError(f"client {self.name} was not seen stopped within 5 s of the signal")
             self._should_stand = True
 
     def resume(self) -> None:
@@ -263,7 +257,7 @@ class ClientSlot:
 
     def set_clock(self, setting: ClockSetting) -> None:
         if self._clock is None:
-            raise no_clock(self._name)
+            raise no_clock(self.name)
         self._clock.set(setting)
 
     def clock_ahead_ms(self, timeout_ms: float = 1_000) -> ClockAhead | None:
@@ -282,7 +276,7 @@ class ClientSlot:
             finished = process.returncode == 0 and self._is_done()
             self._end("finished" if finished else "died")
         if not finished:
-            raise BrokenEnvironmentError(f"client {self._name} died ({_how(process.returncode)}): {self._last_words()}")
+            raise BrokenEnvironmentError(f"client {self.name} died ({_how(process.returncode)}): {self._last_words()}")
 
     def cut_off(self) -> None:
         """End a process that did not come back in time."""
@@ -292,12 +286,12 @@ class ClientSlot:
 
     def lock_description(self) -> dict[str, object]:
         """What the lock said about itself when it was opened; empty before that."""
-        path = self._scratch / f"{self._name}.{self._life}.lock.json"
+        path = self._scratch / f"{self.name}.{self._life}.lock.json"
         return msgspec.json.decode(path.read_bytes(), type=dict[str, object]) if path.is_file() else {}
 
     def _address(self, server: str) -> Address:
         """Of this client's own link to the server."""
-        return self._cluster.links[self._name, server].address
+        return self._cluster.links[self.name, server].address
 
     def _dialled(self, node: str) -> NodeAddress:
         """`node`: one of the lock's, or a sentinel."""
@@ -359,7 +353,7 @@ class ClientSlot:
             yield from leader.children(recursive=True)
 
     def _log_path(self) -> Path:
-        return self._folder.logs / f"{self._name}.{self._life}.log"
+        return self._folder.logs / f"{self.name}.{self._life}.log"
 
     def _last_words(self) -> str:
         try:

@@ -47,14 +47,11 @@ class WayOut:
     def update(self, now: Snapshot) -> None:
         # A command that is stopped (Ctrl-Z) reads nothing; a run that waited for it would play its faults late.
         if self._room.poll(0):
-            self._send(Shown(now))
+            self.send(Shown(now))
 
     def say(self, line: str) -> None:
         """Have a line printed."""
-        self._send(Said(line))
-
-    def end(self, last: Failed | Finished) -> None:
-        self._send(last)
+        self.send(Said(line))
 
     def obey(self, order: Stop) -> None:
         """From any thread."""
@@ -63,7 +60,7 @@ class WayOut:
         else:
             self.has_shown_enough = True
 
-    def _send(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         left = encode(message)
         while left:
             try:
@@ -90,11 +87,11 @@ def main(kind: type[J], play: Callable[[J, WayOut], None]) -> None:
     try:
         play(job, inside)
     except FencepostError as error:
-        inside.end(Failed.of(error))
+        inside.send(Failed.of(error))
     except BaseException as error:
-        inside.end(Failed("internal", f"the run {unexpected(error)}"))
+        inside.send(Failed("internal", f"the run {unexpected(error)}"))
     else:
-        inside.end(Finished())
+        inside.send(Finished())
     finally:
         with suppress(OSError, ValueError):
             sys.stdout.flush()  # half a line
