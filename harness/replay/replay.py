@@ -15,7 +15,7 @@ from harness.checkers.judge import exit_code, judge, recorded_verdict
 from harness.config import RunConfig
 from harness.history.recorded import Recorded
 from harness.lock_choices import with_lock_choices
-from harness.replay.violation import Kind, gravest
+from harness.replay.violation import gravest
 from harness.run.prepare import prepare, prepare_setup, remove_leftovers
 from harness.scripts.experiment import find_experiments
 from harness.scripts.play import make_experiment
@@ -107,8 +107,5 @@ def _told(source: SourceRun, verdicts: list[Verdict]) -> str:
     if kind is None:
         same = sum(verdict.verdict == source.verdict.verdict for verdict in verdicts)
         return f"The run was {source.verdict.verdict}, and so were {same} of {made}: {source.folder.path}"
-    return f"The violation of {source.folder.path} ({kind}) happened again in {_seen(kind, verdicts)} of {made}."
-
-
-def _seen(kind: Kind, verdicts: list[Verdict]) -> int:
-    return sum(kind.among(verdict) is not None for verdict in verdicts)
+    seen = sum(kind.among(verdict) is not None for verdict in verdicts)
+    return f"The violation of {source.folder.path} ({kind}) happened again in {seen} of {made}."

@@ -45,13 +45,14 @@ class TrialPlayer:
     def __call__(self, schedule: Schedule, told: str) -> TrialOutcome:
         """Make one run. An aborted run says nothing about the schedule and is repeated. Raises FencepostError
         after three in a row, and EnoughError if the user asked to stop."""
+        screen = self.out if self.out.is_terminal else Console(quiet=True)  # in a log a line per attempt is enough
         broke = 0
         while True:
             if self.interrupted():
                 raise EnoughError("interrupted")
             folder = new_folder(self._prepared(schedule), self.scratch)
             try:
-                with Progress(self._screen(), heading=self.heading(schedule, told)) as progress:
+                with Progress(screen, heading=self.heading(schedule, told)) as progress:
                     record_run(self._prepared(schedule), folder, progress)
                 return self._judged(schedule, folder)
             except FencepostError as error:
@@ -62,10 +63,6 @@ class TrialPlayer:
                 self.out.print(f"this run was aborted and is repeated: {error}")
             finally:
                 self._delete_unless_kept(folder)
-
-    def _screen(self) -> Console:
-        """Where to show the progress: only on a terminal. In a log one line per attempt is enough."""
-        return self.out if self.out.is_terminal else Console(quiet=True)
 
     def _prepared(self, schedule: Schedule) -> Prepared:
         config = msgspec.structs.replace(self.setup.config, duration_ms=schedule.duration_ms)
