@@ -102,7 +102,7 @@ class _SvgDrawing:
             f'<rect class="both" x="{pixels(left - 14)}" y="{pixels(top)}" width="{pixels(right - left + 28)}" '
             f'height="{pixels(max(bottom - top, 1))}"/>'
         )
-        says = f"both inside for {milliseconds((overlap[1] - overlap[0]) / 1e6)}"
+        says = words.both_inside(*overlap)
         y = (top + bottom) / 2 + 4
         shifts = (0, 14, -14, 28, -28)
         self._labels.add(says, "both-says", [LabelSpot((left + right) / 2, y + shift, "middle") for shift in shifts])

@@ -74,7 +74,7 @@ def of_outage(picture: Picture, outage: Outage) -> list[str]:
 
 def title(picture: Picture) -> str:
     """What the picture shows, for readers who cannot see it."""
-    lasted = f", both inside for {milliseconds(_length(picture) / 1e6)}" if picture.overlap else ""
+    lasted = f", {both_inside(*picture.overlap)}" if picture.overlap else ""
     return f"Requests of {', '.join(picture.clients)} for {printable(picture.key)}{lasted}"
 
 
@@ -83,5 +83,5 @@ def at(picture: Picture, moment_ns: int) -> str:
     return f"{(moment_ns - picture.zero_ns) / 1e6:+,.2f} ms"
 
 
-def _length(picture: Picture) -> int:
-    return picture.overlap[1] - picture.overlap[0] if picture.overlap else 0
+def both_inside(from_ns: int, to_ns: int) -> str:
+    return f"both inside for {milliseconds((to_ns - from_ns) / 1e6)}"
