@@ -14,7 +14,7 @@ from harness.campaign import wording
 from harness.campaign.folder import Campaign, RunLine, read_campaign, read_run_lines
 from harness.campaign.grid import Cell as GridCell
 from harness.campaign.progress import in_words
-from harness.campaign.statistics import Rate, rate
+from harness.campaign.statistics import rate
 from harness.serve.live_message import Cell, LiveMessage
 from harness.store.folder_lock import is_held
 
@@ -85,7 +85,7 @@ def _groups(campaign: Campaign, lines: Sequence[RunLine]) -> Sequence[Sequence[C
         if line.cell in cells:
             by_group[_group(cells[line.cell][1])].append(line)
     return [
-        [Cell(printable(group)), Cell(f"{len(some)} of {planned[group]}"), Cell(*_rate(some))]
+        [Cell(printable(group)), Cell(f"{len(some)} of {planned[group]}"), _rate(some)]
         for group, some in by_group.items()
     ]
 
@@ -94,12 +94,11 @@ def _group(cell: GridCell) -> str:
     return next(iter(cell.at.values()), cell.name)
 
 
-def _rate(lines: Sequence[RunLine]) -> tuple[str, str, str]:
-    """The text, no address, and the tone."""
+def _rate(lines: Sequence[RunLine]) -> Cell:
     if outcomes := [line.outcome for line in lines if line.outcome in ("held", "failed")]:
-        return f"as expected in {wording.counted(rate(outcomes.count('held'), len(outcomes)))}", "", ""
+        return Cell(f"as expected in {wording.counted(rate(outcomes.count('held'), len(outcomes)))}")
     judged = [line.verdict for line in lines if line.verdict in ("valid", "violation")]
     if not judged:
-        return "", "", ""
-    found: Rate = rate(judged.count("violation"), len(judged))
-    return f"violations in {wording.counted(found)}", "", "violation" if found.events else "valid"
+        return Cell("")
+    found = rate(judged.count("violation"), len(judged))
+    return Cell(f"violations in {wording.counted(found)}", tone="violation" if found.events else "valid")
