@@ -51,7 +51,7 @@ class File(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class Measured:
+class FileSum:
     """What a file is, as far as it was read."""
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ def _all_measured(folder: Path, paths: Iterable[Path]) -> list[File]:
 
 
 def _measured(folder: Path, path: Path) -> File:
-    measured = Measured()
+    measured = FileSum()
     with open_regular(path) as file:
         while piece := file.read(PIECE_BYTES):
             measured.add(piece)

@@ -14,7 +14,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.files import kind_of, open_regular, read_json, write_whole
-from harness.store.manifest import PIECE_BYTES, SEALED, File, Measured, RunManifest, recorded
+from harness.store.manifest import PIECE_BYTES, SEALED, File, FileSum, RunManifest, recorded
 from harness.store.run_folder import RunFolder
 
 _REWRITTEN: Final = frozenset({"timeline.json", "played.json", "final.json", "wire/wire.tail"})
@@ -39,7 +39,7 @@ class Seal:
             write_whole(self._folder / SEALED, msgspec.json.encode(RunManifest(files)))
 
 
-class _Growing(Measured):
+class _Growing(FileSum):
     """The beginning of a file. Of a log only whole lines count: one that does not fit on the disk is taken back."""
 
     def go_on(self, path: Path) -> bool:
@@ -76,7 +76,7 @@ def check_seal(folder: RunFolder) -> bool:
 
 def _beginning(path: Path, sealed: File) -> File:
     """As much of the file as was sealed."""
-    measured, left = Measured(), sealed.bytes
+    measured, left = FileSum(), sealed.bytes
     with open_regular(path) as file:
         while left > 0 and (piece := file.read(min(PIECE_BYTES, left))):
             measured.add(piece)
