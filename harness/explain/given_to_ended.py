@@ -20,7 +20,7 @@ class _GivenKey(NamedTuple):
 
 def given_to_ended(run: Recorded, key: str, nodes: Collection[str], since_ns: int, until_ns: int) -> str | None:
     """`the lock was given to a call that had ended. c5's acquire had ended without the lock at +1.0 ms; later, c2 set
-    the key for it: in its acquire …`, if such keys stayed for most of the time; else None."""
+    the key for that call: in its acquire …`, if such keys stayed for most of the time; else None."""
     given = [one for one in _all(run, key, since_ns, until_ns) if str(one.change["node"]) in nodes]
     if 2 * sum(one.kept_ns for one in given) <= len(nodes) * (until_ns - since_ns):
         return None
@@ -29,8 +29,8 @@ def given_to_ended(run: Recorded, key: str, nodes: Collection[str], since_ns: in
     calls = run.ledger.calls
     times = f" ({len(given)} times)" if len(given) > 1 else ""
     ended = f"{calls.client[call]}'s acquire had ended without the lock at {at(run, int(calls.complete_ns[call]))}"
-    by = "another call of it" if client_of(change) == calls.client[call] else client_of(change)
-    set_it = f"{by} set the key for it: {how_sent(run, change)}"
+    by = f"another call of {calls.client[call]}" if client_of(change) == calls.client[call] else client_of(change)
+    set_it = f"{by} set the key for that call: {how_sent(run, change)}"
     return f"the lock was given to a call that had ended{times}. {ended}; later, {set_it}"
 
 

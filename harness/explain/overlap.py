@@ -122,8 +122,8 @@ def by_client(run: Recorded, earlier: Side, later: Side) -> str:
         if side.deadline_max_ns < side.start_ns:
             over = lasting(side.start_ns - side.deadline_max_ns)
             texts.append(
-                f"{side.client} {kept_from_coming(run, side)}; {lease} had expired {over} before it entered, while "
-                f"{other.client} was inside"
+                f"{side.client} {kept_from_coming(run, side)}; {lease} had expired {over} before {side.client} "
+                f"entered, while {other.client} was inside"
                 if side is later
                 else f"{side.client} {kept_from_coming(run, side)} and entered {over} after {lease} had expired; "
                 f"then {other.client} entered"
@@ -206,7 +206,7 @@ def weak_sides(run: Recorded, earlier: Side, later: Side) -> Iterator[tuple[Side
 def losses(run: Recorded, parts: Sequence[NodePart]) -> str:
     """How some nodes came to grant the lock to both; without a full stop, empty if there are no such nodes."""
     groups = grouped((_alike(part), part) for part in parts if part.loss is not None)
-    return "; ".join(_loss(run, group) for group in groups.values())
+    return ". ".join(_loss(run, group) for group in groups.values())
 
 
 def _alike(part: NodePart) -> tuple[object, ...]:
@@ -223,11 +223,11 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
     assert second is not None
     assert loss is not None
     had = f"{listed(nodes)} had granted the lock to {first.client}"
-    again = f"granted it to {second.client} while that lease was still valid"
-    them = "that node" if len(nodes) == 1 else "those nodes"
+    again = f"granted the lock to {second.client} while {first.client}'s lease was still valid"
+    then = f"Then {listed(nodes)} {again}"
     match loss.how:
         case _ if loss.mistaken is not None:
-            return _mistaken(run, first, second, loss, had, f"so {them} {again}")
+            return _mistaken(run, first, second, loss, had, then)
         case "went down":
             assert loss.fault is not None
             down_ns, up_ns = loss.fault.event.began_ns, loss.fault.to_ns
@@ -239,13 +239,13 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
                 f"({why_forgotten(run, loss.fault)}), and {again}"
             )
         case "short TTL" if loss.given is not None:
-            return f"{had}; {_too_short(run, first.client, loss)}; so {them} {again}"
+            return f"{had}; {_too_short(run, first.client, loss)}. {then}"
         case "short TTL":
             assert loss.change is not None
             done = who_did(run, loss.change, first.client, over_at_once(run, loss.change))
-            return f"{had}; {done}; so {them} {again}"
+            return f"{had}; {done}. {then}"
         case "nested release":
-            return f"{had}; {_nested(run, first.client, loss)}; so {them} {again}"
+            return f"{had}; {_nested(run, first.client, loss)}. {then}"
         case "deleted" if run.ledger is not None and loss.change is not None:
             done = who_did(run, loss.change, first.client, "deleted it")
             same = " (other clients used the same value)" if loss.is_shared else ""
@@ -253,15 +253,16 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
                 who = list(dict.fromkeys(client_of(one) or "an unrecorded client" for one in loss.covered))
                 values = "another value" if len(loss.covered) == 1 else "other values"
                 done = f"{listed(who)} set {values} over it; then {done}"
-            return f"{had}; {done}{same}; so {them} {again}"
+            return f"{had}; {done}{same}. {then}"
         case "overwritten" if run.ledger is not None and loss.change is not None:
             return f"{had}; {_set_over(run, loss.change, first.client)}"
         case _ if loss.is_shared:
-            return f"{had}; {_deleted_by_value(loss)}; so {them} {again}"
+            return f"{had}; {_deleted_by_value(loss)}. {then}"
         case "deleted":
             assert loss.by is not None
-            return f"{had}; {_deleted(loss.by)}; so {them} {again}"
+            return f"{had}; {_deleted(loss.by)}. {then}"
         case "expired":
+            them = "that node" if len(nodes) == 1 else "those nodes"
             return f"{_expired(run, group)}, and {them} granted the lock to {second.client}"
         case "overwritten":
             over = "although the key still existed: it was overwritten"
@@ -295,9 +296,9 @@ def _mistaken(run: Recorded, owner: Side, other: Side, loss: Loss, had: str, aga
     assert change is not None
     value = printable(str(loss.granted.value))
     both, done = other.client, f"prolonged the key of {other.client}"
-    done = f"that key was gone ({loss.how}), {again}; {who_did(run, change, other.client, done)}"
+    done = f"that key was gone ({loss.how}). {again}. Later, {who_did(run, change, other.client, done)}"
     if change["what"] == "deleted":
-        both, done = str(client_of(change)), f"{who_did(run, change, owner.client, 'deleted it')}; {again}"
+        both, done = str(client_of(change)), f"{who_did(run, change, owner.client, 'deleted it')}. {again}"
     return f"{owner.client} and {both} had drawn the same value, {value}. {had}; {done}"
 
 
@@ -378,7 +379,7 @@ def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
     if len(run.nodes) == 1:
         return f"{' and '.join(texts)}."
     shared = any(part.loss is not None for part in parts)
-    tail = "" if shared else ", and no node granted it to both"
+    tail = "" if shared else ", and no node granted the lock to both clients"
     return f"{' and '.join(texts)}: fewer than the majority of {majority} of {plural(len(run.nodes), 'node')}{tail}."
 
 

@@ -57,12 +57,12 @@ class RefusedMajority(NamedTuple):
     refused_ns: int
 
     def in_words(self, run: Recorded) -> str:
-        """`n1 and n2, a majority, granted it to c1 by +56.0 ms, 4 ms after its first request, and the lock refused it
-        at +57.0 ms`."""
+        """`n1 and n2, a majority, granted the lock to c1 by +56.0 ms, 4 ms after its first request, but the acquire was
+        refused at +57.0 ms`."""
         return (
-            f"{listed(self.nodes)}, a majority, granted it to {printable(self.client)} by {at(run, self.granted_ns)}, "
-            f"{lasting(self.granted_ns - self.asked_ns)} after its first request, and the lock refused it at "
-            f"{at(run, self.refused_ns)}"
+            f"{listed(self.nodes)}, a majority, granted the lock to {printable(self.client)} by "
+            f"{at(run, self.granted_ns)}, {lasting(self.granted_ns - self.asked_ns)} after its first request, but the "
+            f"acquire was refused at {at(run, self.refused_ns)}"
         )
 
 

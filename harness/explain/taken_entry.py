@@ -46,10 +46,10 @@ def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side]
     key, how = printable(str(change["key"])), f"{how_sent(run, change)} ({printable(str(change['did']))})"
     who = f"{side.client} was inside when {_who(change)}"
     if takes_the_key(change):
-        return Reason(f"{who} deleted {key}, which held the entry of {side.client}: {how}.", "deleted")
+        return Reason(f"{who} deleted the key {key}, which held the entry of {side.client}: {how}.", "deleted")
     if change["did"] == SET_IN_PLACE:
-        return Reason(f"{who} set another entry over that of {side.client} in {key}: {how}.", "overwritten")
-    return Reason(f"{who} took the entry of {side.client} out of {key}: {how}.", "entry taken")
+        return Reason(f"{who} overwrote the entry of {side.client} in the key {key}: {how}.", "overwritten")
+    return Reason(f"{who} removed the entry of {side.client} from the key {key}: {how}.", "entry taken")
 
 
 def _who(change: Change) -> str:
@@ -71,9 +71,9 @@ def _on_its_turn(
         key, node = printable(str(change["key"])), printable(str(change["node"]))
         return Reason(
             f"{node} had answered {side.client}'s {printable(look.command)} at {at(run, look.from_node_ns)} with the "
-            f"entry of {side.client}; then {_who(change)} took that out of {key}: {how_sent(run, change)} "
-            f"({printable(str(change['did']))}). {side.client} was let in all the same, at {at(run, side.start_ns)}, "
-            "without it.",
+            f"entry of {side.client}; then {_who(change)} removed that entry from the key {key}: "
+            f"{how_sent(run, change)} ({printable(str(change['did']))}). {side.client} was let in "
+            f"all the same, at {at(run, side.start_ns)}, without an entry.",
             "entry taken",
         )
     return None

@@ -54,8 +54,8 @@ def keys_of(client: str, nodes: Sequence[str]) -> str:
 
 def yes_to_another_request(client: str, nodes: Sequence[str]) -> str:
     """Of nodes whose late yes to an earlier request the client may have taken for a grant."""
-    late = f"a late grant of {listed(nodes)}, which answered an earlier request"
-    return f"{client} may have mistaken {late}, for its reply"
+    late = f"a late grant by {listed(nodes)}, sent in reply to an earlier request"
+    return f"{client} may have read {late}, as the reply to this one"
 
 
 def of_nodes(count: int, run: Recorded) -> str:
@@ -135,7 +135,7 @@ def kept_from_coming(run: Recorded, side: Side) -> str:
     if stood := standstill(run, side, side.asked_from_ns, side.start_ns):
         return f"{stood} while it acquired"
     took = lasting(side.start_ns - side.asked_from_ns)
-    return f"learned of its lease {took} after it had asked for it"
+    return f"learned of its lease {took} after asking for it"
 
 
 def _slows(window: Window, side: Side) -> bool:

@@ -201,7 +201,7 @@ class _Drawn:
             )
         else:
             yield from (_indented(line, "dim") for line in self._instead)
-            yield _indented(f"a terminal of {least + _INDENT} columns shows the space-time diagram", "dim")
+            yield _indented(f"widen the terminal to {least + _INDENT} columns to see the space-time diagram", "dim")
 
 
 def _node_table(run: Recorded, explanation: Explanation) -> RenderableType:

@@ -91,8 +91,8 @@ def test_what_is_sent_while_a_lock_is_asked_may_be_a_renewal_of_its_own() -> Non
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
-        ({"answered": None, "reply": None}, "; the node's answer never came; so"),
-        ({"told": None}, "; the node answered 1, which the client never learnt; so"),
+        ({"answered": None, "reply": None}, "; the node's answer never came. Then"),
+        ({"told": None}, "; the node answered 1, which the client never learnt. Then"),
     ],
 )
 def test_it_says_what_became_of_the_reply(sent: dict[str, Any], said: str) -> None:

@@ -49,7 +49,7 @@ def past_its_lease(**more: object) -> Story:
     ],
 )
 def test_a_node_that_came_back_without_the_key(story: Story, how: str) -> None:
-    expected = f"n2 had granted the lock to c1, {how}, and granted it to c2 while that lease was still valid. "
+    expected = f"n2 had granted the lock to c1, {how}, and granted the lock to c2 while c1's lease was still valid. "
     assert story.told("overlap").sentence == expected + TWO_OF_THREE
 
 
@@ -79,7 +79,7 @@ def test_a_primary_that_came_back_without_the_key_is_no_failover_and_needs_no_ma
     story = Story(replication="sentinel", witness="off").let_in("c1", 10, 50, "OK - -").killed("n1", 12, 20)
     told = story.let_in("c2", 30, 60, "OK - -").told("overlap")
     assert told.cause == "forgotten"
-    assert told.sentence.endswith("while that lease was still valid.")
+    assert told.sentence.endswith("lease was still valid.")
 
 
 def test_a_node_that_was_not_asked_because_its_link_was_cut(golden: Golden) -> None:
@@ -164,12 +164,12 @@ def test_without_the_nodes_replies_the_sentence_says_what_is_unknown(golden: Gol
             .fault("p", 20, 140, paused_clients=("c1",))
             .section("c1", 145, 170, deadline=110, requested_ns=ms(10), asked=9)
             .section("c2", 120, 160),
-            "c1 was stopped for 118 ms while it acquired; its lease of 101 ms had expired 35 ms before it entered, "
+            "c1 was stopped for 118 ms while it acquired; its lease of 101 ms had expired 35 ms before c1 entered, "
             "while c2 was inside. ",
         ),
         (
             Story().section("c1", 115, 170, deadline=110, requested_ns=ms(10), asked=9).section("c2", 120, 160),
-            "c1 learned of its lease 105 ms after it had asked for it and entered 5.0 ms after its lease of 101 ms had "
+            "c1 learned of its lease 105 ms after asking for it and entered 5.0 ms after its lease of 101 ms had "
             "expired; then c2 entered. ",
         ),
     ],

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from markupsafe import escape
 from rich.console import Console
 
 from harness.checkers.explained import explain
@@ -135,7 +136,7 @@ def test_the_bar_shows_when_the_lease_expired(deadline: object, drawn: str) -> N
 def test_the_page_shows_the_same_next_to_each_example() -> None:
     recorded, verdict, found = explained(restarted())
     page = render_page(Judged(recorded, verdict, {}, explained=found))
-    assert f'<p class="why">{found[0].explanations[0].sentence}</p>' in page
+    assert f'<p class="why">{escape(found[0].explanations[0].sentence)}</p>' in page
     assert "killed +12.0 to +19.0, key lost" in page
 
 
