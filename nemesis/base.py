@@ -196,7 +196,7 @@ class Fault(Protocol):
     def needs(self) -> Needs: ...
 
     def describe(self) -> str:
-        """One short line for people: `drop both ways: c1,c2 | n3`."""
+        """One short line for people: `drop data both ways (minority): c1,c2 | n3`."""
         ...
 
     def inject(self, world: World, owner: str) -> Impact:

@@ -33,7 +33,7 @@ class Corrupt(NodeDown, frozen=True):
         return Needs(persistence=True, server=frozenset({"files that can be damaged"}))
 
     def describe(self) -> str:
-        return f"kill {','.join(self.nodes)}, and cut what they keep to {100 * self.place / PARTS:.3g} %"
+        return f"kill {','.join(self.nodes)}, and truncate the largest file of each to {100 * self.place / PARTS:.3g} %"
 
     def inject(self, world: World, owner: str) -> Impact:
         impact = super().inject(world, owner)
@@ -63,8 +63,8 @@ class Corrupt(NodeDown, frozen=True):
 class _CorruptNemesis:
     name = "corrupt"
     help = (
-        "kills nodes and cuts what they keep; needs --persistence: interval=4s, restart-delay=0|2s|1.2ttl (1.2ttl), "
-        "targets=mixed|one|minority|majority|all|n4,n5 (mixed)"
+        "kills nodes and truncates the largest file of each; needs --persistence: interval=4s, "
+        "restart-delay=0|2s|1.2ttl (1.2ttl), targets=mixed|one|minority|majority|all|n4,n5 (mixed)"
     )
     options = NodeDownOptions
     faults = Corrupt

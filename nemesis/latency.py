@@ -54,7 +54,11 @@ class Latency(TargetFields, frozen=True):
         return "jitter" if 2 * self.jitter_ms >= self.delay_ms else _CLASSES[self.direction]
 
     def describe(self) -> str:
-        how = f"{self.delay_ms} ± {self.jitter_ms} ms" if self.kind == "delay" else f"{self.rate_kb_per_s} kB/s"
+        how = (
+            f"delay {self.delay_ms} ± {self.jitter_ms} ms"
+            if self.kind == "delay"
+            else f"limit to {self.rate_kb_per_s} kB/s"
+        )
         return f"{how} {WAYS[self.direction]} ({self.label}): {in_words(self.links)}"
 
     def inject(self, world: World, owner: str) -> Impact:

@@ -73,7 +73,8 @@ class LostReply(TargetFields, frozen=True):
         return "reply lost once"
 
     def describe(self) -> str:
-        return f"close the connections of a client that is {self.at}, replies of {','.join(self.nodes)} in them"
+        names = ",".join(self.nodes)
+        return f"close the connections of a client that is {self.at} while replies of {names} are under way to it"
 
     def inject(self, world: World, owner: str) -> Impact:
         links, cut = self._links(self.clients), self._links(())

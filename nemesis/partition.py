@@ -83,7 +83,7 @@ class Partition(TargetFields, frozen=True, omit_defaults=True):
         return "connections refused" if self.kind == "refuse" else _CLASSES[self.kind, self.direction]
 
     def describe(self) -> str:
-        return f"{self.kind} {WAYS[self.direction]} ({self.shape}): {in_words(self.links)}"
+        return f"{self.kind} {_WHAT[self.kind]} {WAYS[self.direction]} ({self.shape}): {in_words(self.links)}"
 
     def inject(self, world: World, owner: str) -> Impact:
         cut = Cut(self.kind, self.direction)
@@ -134,6 +134,8 @@ class Partition(TargetFields, frozen=True, omit_defaults=True):
 
 
 _LINKS_TOLD = 8
+
+_WHAT: dict[CutKind, str] = {"refuse": "connections", "drop": "data", "hold": "data"}
 
 _CLASSES: dict[tuple[CutKind, Direction], FaultClass] = {
     ("drop", "both"): "link silent",
