@@ -98,7 +98,8 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         int,
         Option(
             "--least-sections",
-            "the run is unknown with fewer critical sections; in a short load, with fewer than a tenth of what fits",
+            "the run is unknown with fewer critical sections; in a short load, with fewer than a tenth of what would "
+            "fit",
             "the verdict",
             low=0,
             high=10**6,
