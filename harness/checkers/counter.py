@@ -29,7 +29,7 @@ class Figures(UpdateFigures, frozen=True):
     what: ClassVar[str] = "Counter"
     hint: ClassVar[str] = (
         "The lock protects a counter in a store of its own, which no fault touches unless asked to. Every section adds "
-        "one. What is missing at the end was lost."
+        "one. An increment that is missing at the end was lost."
     )
 
 

@@ -53,13 +53,13 @@ class Figures(CheckerFigures, frozen=True):
         return {step: sum(steps[step] for steps in self.met.values()) for step in STEPS}
 
     def rows(self) -> Iterator[Row]:
-        """`9 of 21 classes of fault; hit: acquire 1,204, extend 0, in section 380, release 402, rest 0`."""
+        """`9 of 21 classes of fault tried; steps hit: acquire 1,204, extend 0, in section 380, release 402, rest 0`."""
         if not self.met:
             return
         known = len(get_args(FaultClass))
         tried = known - len(self.not_tried)
         hit = ", ".join(f"{_IN_WORDS.get(step, step)} {number:,}" for step, number in self.by_step.items())
-        yield Row("coverage", f"{tried} of {known} classes of fault; hit: {hit}", order=11, is_input=True)
+        yield Row("coverage", f"{tried} of {known} classes of fault tried; steps hit: {hit}", order=11, is_input=True)
 
     def parts(self) -> Iterator[Part]:
         if not self.met:

@@ -111,10 +111,10 @@ class Figures(CheckerFigures, frozen=True, kw_only=True):
             order=20,
             sentences=sentences,
             tables=(Table("node", columns, rows),),
-            note="Seen from the nodes themselves, and only what is certain. A key has an owner while the client that "
-            "set it tries, is inside or releases. Left without one it keeps others out until it expires: because it "
-            "stayed when its section was released, a refused try was not taken back, the client was killed, the SET "
-            "took effect too late, or the node came back with it from disk.",
+            note="Only cases that the nodes themselves showed with certainty. A key has an owner while the client "
+            "that set it acquires, is inside or releases. A key without an owner keeps other clients out until it "
+            "expires. It is left when its section's release or a refused attempt does not delete it, its client is "
+            "killed, the SET takes effect too late, or the node comes back with it from disk.",
         )
 
 

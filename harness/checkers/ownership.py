@@ -71,8 +71,9 @@ class Figures(KeyFigures, frozen=True):
         done = [f"{how} {plural(number, 'key')}" for how, number in counts.items() if number]
         done += [f"removed {plural(self.removed, 'member')}"] if self.removed else []
         if done:
-            late = f", {self.late:,} of them after their calls had ended" if self.late else ""
-            yield Row("others", f"requests {listed(done)} of other clients{late}", order=85)
+            late = f"; {self.late:,} of these requests arrived after the call had ended" if self.late else ""
+            whose = " that belonged to other clients" if self.removed else " of other clients"
+            yield Row("others", f"requests {listed(done)}{whose}{late}", order=85)
 
 
 class Touched(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -108,8 +108,8 @@ def _unfounded(run: Recorded, backing: Backing, stretches: list[WeakStretch]) ->
         causes = Counter(map(backing.cause, some))
         words = ", ".join(f"{in_words(loss)} {causes[loss]}" for loss in LOSSES if causes[loss])
         text = (
-            f"in {plural(len(some), 'section')} certainly no majority of the nodes held the client's key, for up to "
-            f"{milliseconds(longest.length_ns / 1e6)}, although its lease was still valid ({words})"
+            f"in {plural(len(some), 'section')} the client's lease was still valid, but no majority of the nodes "
+            f"can have held its key for up to {milliseconds(longest.length_ns / 1e6)} ({words})"
         )
         blame: Blame = "lock" if by_lock else "undecided"
         commonest = causes.most_common(1)[0][0]

@@ -135,7 +135,7 @@ def _finding(run: Recorded, ledger: Ledger, stopped: Sequence[_Unasked]) -> Find
     text = (
         f"{plural(len({one.wait.client for one in stopped}), 'client')} stopped asking for the lock for up to "
         f"{milliseconds(longest_ms(stopped))} while waiting for it, and up to "
-        f"{max(one.overtaken for one in stopped)} acquires of others that began later were granted meanwhile "
+        f"{max(one.overtaken for one in stopped)} acquires that other clients began later were granted meanwhile "
         f"(TTL {run.lease_ms:.0f} ms)"
     )
     return STOPPED.of(stopped, text, partial(_example, run, ledger), longest(stopped))
@@ -165,9 +165,10 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if "left" in example:
         left = f"; {process_of(client)} sent {case.text('left')} at {case.at('left_ms')}, while {client} waited"
     return Told(
-        f"{client} was waiting for {case.text('key')} since {case.at('waited_since_ms')}. It asked, had an answer at "
-        f"{case.at()}, and asked for nothing in the next {case.lasting()}. Meanwhile {example['overtaken']} acquires "
-        f"of others that had begun later were granted, {example['own']} of them of its own process{left}.",
+        f"{client} had been waiting for {case.text('key')} since {case.at('waited_since_ms')}. Its last request was "
+        f"answered at {case.at()}, and it sent no other for {case.lasting()}. Meanwhile {example['overtaken']} "
+        f"acquires that other clients had begun later were granted, {example['own']} of them in the same "
+        f"process{left}.",
         cause="stopped asking",
     )
 

@@ -36,8 +36,8 @@ LEAST_AT_ONCE: Final = 2
 _NOT_IN_THE_WAY: Final = "no fault was in the way of deleting them"
 _WORDS: Final[dict[After, tuple[str, str]]] = {
     "release": ("after the calls that should have released them", _NOT_IN_THE_WAY),
-    "release unsent": ("after releases that had asked no node for anything", _NOT_IN_THE_WAY),
-    "release denied": ("after releases that said that the lock was not held", "no node had said so"),
+    "release unsent": ("after releases that had sent no request to any node", _NOT_IN_THE_WAY),
+    "release denied": ("after releases that reported the lock as not held", "no node had reported that"),
     "attempt": ("after the attempts that had set them were refused", _NOT_IN_THE_WAY),
     "attempt not undone": (
         "after the attempts that had set them were refused",
@@ -65,7 +65,9 @@ class Figures(KeyFigures, frozen=True):
         if self.not_undone:
             yield Row("left", f"{plural(self.not_undone, 'key')} of refused attempts that were never undone", order=84)
         if self.denied:
-            text = f"{plural(self.denied, 'key')} that releases called lost, though no node had said so"
+            text = (
+                f"{plural(self.denied, 'key')} that releases reported as not held, although no node had reported that"
+            )
             yield Row("left", text, order=84)
         if self.left_by_releases or self.left_by_attempts:
             left = f"{count(self.left_by_releases)} of {count(self.after_releases)} after releases"
@@ -99,8 +101,8 @@ def _habit(run: Recorded, after: After, keys: list[Key], left: list[Key]) -> Ite
     longest = max(left, key=lambda key: key.until_ns - key.done_ns)
     when, why = _WORDS[after]
     text = (
-        f"{count(len(left))} of {count(there)} keys on {listed(sorted(nodes))} stayed there {when}, for up to "
-        f"{milliseconds((longest.until_ns - longest.done_ns) / 1e6)}; {why}"
+        f"{count(len(left))} of {count(there)} keys on {listed(sorted(nodes))} stayed there for up to "
+        f"{milliseconds((longest.until_ns - longest.done_ns) / 1e6)} {when}; {why}"
     )
     examples = [
         {
@@ -177,7 +179,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
             return Told(f"{where}{done}, {_ALTHOUGH}.")
         return Told(f"{where}{done}, and the lock never asked for its deletion.", cause="not undone")
     said, cause = _SAID[str(example["outcome"])]
-    although = _ALTHOUGH if example["after"] == "release" else "although no node had said so"
+    although = _ALTHOUGH if example["after"] == "release" else "although no node had reported that"
     told = f"{where}{case.text('by')}'s release {said}, at {case.at()}, {although}."
     if "another_key" in example:
         told, cause = f"{told[:-1]}: {example['another_key']}.", "another key"
@@ -186,19 +188,19 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if "asked_others" in example:
         # By what these answered, the lock may not have been held.
         cause = None if cause == "denied" else cause
-        return Told(f"{told} The release asked other nodes, and this one for nothing.", cause=cause)
+        return Told(f"{told} The release sent requests to other nodes, and none to this one.", cause=cause)
     if "asked" not in example:
-        return Told(f"{told} The release asked the node for nothing.", cause=cause or "unsent release")
+        return Told(f"{told} The release sent the node no request.", cause=cause or "unsent release")
     reply = printable(str(example["reply"])[:_LONGEST])
     answered = f", and the node answered {reply}" if reply else ", which had no answer"
-    return Told(f"{told} The last that it had asked the node was {case.text('asked')}{answered}.", cause=cause)
+    return Told(f"{told} Its last request to the node was {case.text('asked')}{answered}.", cause=cause)
 
 
 _ALTHOUGH: Final = "although no fault was in the way of deleting it"
 _LONGEST: Final = 60
 _SAID: Final[dict[str, tuple[str, Cause | None]]] = {
     "ok": ("had succeeded", None),
-    "fail": ("had said that the lock was not held", "denied"),
+    "fail": ("had reported the lock as not held", "denied"),
     "info": ("had failed", None),
 }
 LEFT_BEHIND: Final = FindingKind(

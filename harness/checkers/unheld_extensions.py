@@ -105,8 +105,8 @@ def _anew(run: Recorded, backing: Backing) -> Iterator[_Granted]:
 def _finding(run: Recorded, backing: Backing, f: Step, granted: int, unheld: list[_Granted]) -> Finding:
     kind = EXTENSION if f == "extend" else NESTED
     text = (
-        f"{count(len(unheld))} of {plural(granted, _WORDS[f])} {'was' if len(unheld) == 1 else 'were'} granted "
-        "although certainly no majority of the nodes had the client's value at any time while the lock asked them"
+        f"{count(len(unheld))} of {plural(granted, _WORDS[f])} {'was' if len(unheld) == 1 else 'were'} granted, "
+        "but no majority of the nodes can have held the client's value at any time while the lock asked them"
     )
 
     def example(one: _Granted) -> dict[str, object]:

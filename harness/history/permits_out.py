@@ -183,7 +183,7 @@ class _Ops(NamedTuple):
         outcome, is_cancelled = self.releases.get((*whose, change["section"]), ("", False))
         if is_cancelled:
             return "it was let in, and its user cancelled the release"
-        return f"it was let in, and {_RELEASED.get(outcome, _ENDED.get(ended, 'no release of it is on record'))}"
+        return f"it was let in, and {_RELEASED.get(outcome, _ENDED.get(ended, 'its release is not on record'))}"
 
 
 _GONE: Final = ("killed", "died")

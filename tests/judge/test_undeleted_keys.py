@@ -564,7 +564,7 @@ def lost(history: History) -> int:
     answer = check(history.recorded())
     figures: Any = answer.figures
     assert bool(answer.findings) == (figures.denied >= 3)
-    assert ("called lost" in "".join(row.text for row in figures.rows())) == (figures.denied > 0)
+    assert ("as not held" in "".join(row.text for row in figures.rows())) == (figures.denied > 0)
     return int(figures.denied)
 
 
