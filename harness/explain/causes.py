@@ -89,7 +89,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "overwritten": "the key was overwritten",
     "looked first": "the lock looked whether it was free, and took it with a later request",
     "watch ended": "another request on the same connection had ended the WATCH under which an acquire took the key",
-    "read as own": "the lock took the key of another holder for its own",
+    "read as own": "the lock mistook the key of another holder for its own",
     "own old key": "a client was let in on the key of its own earlier call, which the lock did not prolong",
     "took nothing": "an acquire was granted by a request that took nothing on the nodes",
     "count alone": "a client was let in by a count alone, without the lock's key",

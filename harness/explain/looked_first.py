@@ -93,14 +93,14 @@ def _ended_watch(run: Recorded, wire: WireRequests, took: Change) -> str:
 
 
 def read_as_own(run: Recorded, wire: WireRequests | None, entered: Side, inside: Side) -> str | None:
-    """`c1@3 was let in by GET k1, to which n1 answered 21fc: c1@1 had set that value. The lock took the key of another
-    holder for its own.` None if it took anything itself, or that is not on record."""
+    """`c1@3 was let in by GET k1, to which n1 answered 21fc: c1@1 had set that value. The lock mistook the key of
+    another holder for its own.` None if it took anything itself, or that is not on record."""
     ledger = run.whole_ledger
     if ledger is None or (read := _read(ledger, wire, entered, inside.made(ledger.rows, "acquire"))) is None:
         return None
     return (
-        f"{entered.client} was let in by {_answered(read.look)}: {inside.client} had set that value. The lock took the "
-        "key of another holder for its own."
+        f"{entered.client} was let in by {_answered(read.look)}: {inside.client} had set that value. The lock "
+        "mistook the key of another holder for its own."
     )
 
 

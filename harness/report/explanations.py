@@ -226,7 +226,7 @@ def _told(run: Recorded, side: Side) -> str:
     told = "valid " if side.validity_ms is None else f"validity {side.validity_ms:,.1f} ms, "
     if side.deadline_min_ns == side.deadline_max_ns:
         return f"{told}until {at(run, side.deadline_max_ns)}"
-    return f"{told}until {at(run, side.deadline_min_ns)} or as late as {at(run, side.deadline_max_ns)}"
+    return f"{told}until at least {at(run, side.deadline_min_ns)}, at most {at(run, side.deadline_max_ns)}"
 
 
 def _section_cells(side: Side, place: Callable[[int], int]) -> str:
