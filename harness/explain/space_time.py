@@ -171,7 +171,7 @@ def draw(run: Recorded, scene: Scene, requests: WireRequests) -> Picture | None:
         sections=tuple(sections_of(run, scene, clients, {arrow.client for arrow in chosen if not arrow.rank})),
         bars=tuple(bars),
         arrows=tuple(chosen),
-        outages=tuple(outages_of(run, {*clients, *lanes}, scene.from_ns, scene.to_ns)),
+        outages=tuple(outages_of(run, (*clients, *lanes), scene.from_ns, scene.to_ns)),
         left_out=tuple(sorted(left.items())),
         overlap=scene.overlap,
         from_ns=scene.from_ns,

@@ -132,6 +132,12 @@ def test_a_client_that_stood_still_and_a_node_that_was_down_are_on_their_lanes()
     ]
 
 
+def test_outages_by_one_fault_are_in_the_order_of_the_lanes() -> None:
+    history, links = taken_away()
+    history.fault("f1", 13, 24, nodes=("n3", "n1", "n2"), how_down="kill")
+    assert [out.lane for out in picture(history, links).outages] == list(NODES)
+
+
 def test_tasks_share_the_lane_of_their_process_where_it_notes_none() -> None:
     history, links = History(clients=1, tasks=2).watch("n1"), Links()
     history.section("c1@1", 10, 60, asked=8).section("c1@2", 30, 50, asked=28)
