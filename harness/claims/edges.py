@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from types import MappingProxyType
 from typing import Final, Literal
 
 from harness.campaign.adding import hits_of
@@ -81,7 +80,7 @@ def seen_of(edge: Edge, lines: Sequence[RunLine], runs: int, *, coarse: bool) ->
         finished = [line for line in lines if line.cell == edge.cell(point) and line.error is None]
         missing += max(0, runs - len(finished))
         counts[point] = [edge.counts(line.figures) for line in finished if line.figures and line.verdict != "unknown"]
-    return Seen(edge, MappingProxyType(counts), missing)
+    return Seen(edge, counts, missing)
 
 
 def overlaps_per_section(figures: Figures) -> Count:
@@ -163,4 +162,4 @@ HOLD: Final = Edge(
     coarse=(0.8, 0.95, 1, 1.05, 1.2),
 )
 
-EDGES: Final[Mapping[str, Edge]] = MappingProxyType({edge.name: edge for edge in (RESTART_DELAY, DRIFT, HOLD)})
+EDGES: Final[Mapping[str, Edge]] = {edge.name: edge for edge in (RESTART_DELAY, DRIFT, HOLD)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
-from types import MappingProxyType
 from typing import Final, cast
 
 from harness.campaign.adding import columns_of
@@ -67,12 +66,9 @@ def _column(name: str) -> Callable[[Figures], float | None]:
     return lambda figures: cast("float | None", columns_of(figures)[name])
 
 
-_NEVER_TWO: Final = "overlaps blamed on the lock"
-_GRANTS: Final = "times the grants a second of {beside}"
-
 _SAFE: Final = Reading(
     says="no overlap blamed on the lock",
-    unit=_NEVER_TWO,
+    unit="overlaps blamed on the lock",
     number=_overlaps,
     most=0,
     counts=overlaps_per_section,
@@ -85,6 +81,34 @@ _SAFE_OUTAGES: Final = replace(_SAFE, says="no overlap after a crash", counts=ov
 _UNSAFE_OUTAGES: Final = replace(_SAFE_OUTAGES, says="an overlap after a crash", least=1, most=inf)
 _SAFE_POWER_CUTS: Final = replace(_SAFE_OUTAGES, says="no overlap after a power cut", trials="power cuts")
 _UNSAFE_POWER_CUTS: Final = replace(_SAFE_POWER_CUTS, says="an overlap after a power cut", least=1, most=inf)
+_LONG_WAIT: Final = Reading(
+    f"a grant no sooner than a TTL ({TTL_MS} ms) after a majority crashed",
+    "ms from the crash to the next grant",
+    _column("majority_wait_ms_median"),
+    least=TTL_MS,
+)
+_SHORT_WAIT: Final = replace(
+    _LONG_WAIT, says="a grant within half a TTL after a majority crashed", least=-inf, most=TTL_MS / 2
+)
+_OVERTAKEN: Final = Reading(
+    "a client waits while the others enter more than twice as often as in turn",
+    "grants to other clients during the worst wait",
+    _column("overtaken"),
+    least=2 * (CLIENTS - 1) + 1,
+)
+_IN_TURN: Final = replace(
+    _OVERTAKEN,
+    says="no client waits while the others enter more than twice as often as in turn",
+    least=-inf,
+    most=2 * (CLIENTS - 1),
+)
+_SPEED: Final = Reading("clients acquire the lock", "grants a second", _column("acquisitions_per_s"), least=1)
+_LESS_THAN_HALF: Final = Reading(
+    "less than half of the grants", "times the grants a second of {beside}", _column("acquisitions_per_s"), most=0.5
+)
+_MORE_THAN_HALF: Final = replace(_LESS_THAN_HALF, says="more than half of the grants", least=0.5, most=inf)
+_FEWER_THAN_AT_RANDOM: Final = replace(_LESS_THAN_HALF, says="fewer grants than with a random delay", most=1)
+_FEWER_THAN_AT_ONCE: Final = replace(_LESS_THAN_HALF, says="fewer grants than with nodes asked at once", most=1)
 
 _USUAL: Final = {
     "lock": "redlock",
@@ -150,6 +174,9 @@ _CROWD: Final = {
     "retry-delay": "20ms",
 }
 
+_IN_MEMORY: Final = "locks-kept-in-memory"
+_AT_RANDOM: Final = "retries-at-random"
+
 _ALL: Final = (
     Load("partitions-and-delays", _UNRELIABLE, _SAFE),
     Load("partitions-and-delays-with-a-quorum-of-two", {**_UNRELIABLE, "lock": "control-quorum-of-two"}, _UNSAFE),
@@ -158,61 +185,22 @@ _ALL: Final = (
     Load(
         "majority-back-after-the-ttl",
         {**_MAJORITIES, "nemesis": "crash:targets=majority,interval=2s,restart-delay=1.2ttl"},
-        Reading(
-            f"a grant no sooner than a TTL ({TTL_MS} ms) after a majority crashed",
-            "ms from the crash to the next grant",
-            _column("majority_wait_ms_median"),
-            least=TTL_MS,
-        ),
+        _LONG_WAIT,
     ),
     Load(
         "majority-back-at-once",
         {**_MAJORITIES, "nemesis": "crash:targets=majority,interval=2s,restart-delay=0"},
-        Reading(
-            "a grant within half a TTL after a majority crashed",
-            "ms from the crash to the next grant",
-            _column("majority_wait_ms_median"),
-            most=TTL_MS / 2,
-        ),
+        _SHORT_WAIT,
     ),
-    Load(
-        "contention-for-one-key",
-        _QUEUE,
-        Reading(
-            "a client waits while the others enter more than twice as often as in turn",
-            "grants to other clients during the worst wait",
-            _column("overtaken"),
-            least=2 * (CLIENTS - 1) + 1,
-        ),
-    ),
-    Load(
-        "contention-in-a-queue",
-        {**_QUEUE, "lock": "workloads.queue_lock:QueueLock"},
-        Reading(
-            "no client waits while the others enter more than twice as often as in turn",
-            "grants to other clients during the worst wait",
-            _column("overtaken"),
-            most=2 * (CLIENTS - 1),
-        ),
-    ),
-    Load(
-        "locks-kept-in-memory",
-        {**_COST, "persistence": "none"},
-        Reading("clients acquire the lock", "grants a second", _column("acquisitions_per_s"), least=1),
-        is_cost=True,
-    ),
-    Load(
-        "locks-fsynced-always",
-        {**_COST, "persistence": "aof-always"},
-        Reading("less than half of the grants", _GRANTS, _column("acquisitions_per_s"), most=0.5),
-        beside="locks-kept-in-memory",
-        is_cost=True,
-    ),
+    Load("contention-for-one-key", _QUEUE, _OVERTAKEN),
+    Load("contention-in-a-queue", {**_QUEUE, "lock": "workloads.queue_lock:QueueLock"}, _IN_TURN),
+    Load(_IN_MEMORY, {**_COST, "persistence": "none"}, _SPEED, is_cost=True),
+    Load("locks-fsynced-always", {**_COST, "persistence": "aof-always"}, _LESS_THAN_HALF, _IN_MEMORY, is_cost=True),
     Load(
         "locks-fsynced-once-a-second",
         {**_COST, "persistence": "aof-everysec"},
-        Reading("more than half of the grants", _GRANTS, _column("acquisitions_per_s"), least=0.5),
-        beside="locks-kept-in-memory",
+        _MORE_THAN_HALF,
+        _IN_MEMORY,
         is_cost=True,
     ),
     Load(
@@ -222,35 +210,24 @@ _ALL: Final = (
             "persistence": "none",
             "nemesis": "latency:kind=delay,delay=20ms-20ms,jitter=0ms-0ms,targets=all,interval=300ms,duration=10s",
         },
-        Reading("less than half of the grants", _GRANTS, _column("acquisitions_per_s"), most=0.5),
-        beside="locks-kept-in-memory",
+        _LESS_THAN_HALF,
+        _IN_MEMORY,
         is_cost=True,
     ),
-    Load(
-        "retries-at-random",
-        _CROWD,
-        Reading("clients acquire the lock", "grants a second", _column("acquisitions_per_s"), least=1),
-        is_cost=True,
-    ),
+    Load(_AT_RANDOM, _CROWD, _SPEED, is_cost=True),
     Load(
         "retries-after-a-fixed-delay",
         {**_CROWD, "lock": "redlock-fixed-delay"},
-        Reading("fewer grants than with a random delay", _GRANTS, _column("acquisitions_per_s"), most=1),
-        beside="retries-at-random",
+        _FEWER_THAN_AT_RANDOM,
+        _AT_RANDOM,
         is_cost=True,
     ),
-    Load(
-        "nodes-asked-in-turn",
-        {**_CROWD, "acquire": "sequential"},
-        Reading("fewer grants than with nodes asked at once", _GRANTS, _column("acquisitions_per_s"), most=1),
-        beside="retries-at-random",
-        is_cost=True,
-    ),
+    Load("nodes-asked-in-turn", {**_CROWD, "acquire": "sequential"}, _FEWER_THAN_AT_ONCE, _AT_RANDOM, is_cost=True),
     Load(
         "refused-keys-kept",
         {**_CROWD, "lock": "workloads.mutants:LeavesRefusedAttempts"},
-        Reading("less than half of the grants", _GRANTS, _column("acquisitions_per_s"), most=0.5),
-        beside="retries-at-random",
+        _LESS_THAN_HALF,
+        _AT_RANDOM,
         is_cost=True,
     ),
     Load("late-writes", _LATE_WRITES, _SOME_LOST),
@@ -267,4 +244,4 @@ _ALL: Final = (
     ),
 )
 
-LOADS: Final[Mapping[str, Load]] = MappingProxyType({load.name: load for load in _ALL})
+LOADS: Final[Mapping[str, Load]] = {load.name: load for load in _ALL}
