@@ -206,7 +206,7 @@ def _flat(blocks: Sequence[Block]) -> Iterator[Block]:
     return chain.from_iterable(_flat(each.blocks) if isinstance(each, Folded) else (each,) for each in blocks)
 
 
-def paragraphs(texts: Sequence[str], tone: Literal["", "says"] = "") -> list[Block]:
+def paragraphs(texts: Sequence[str], tone: Literal["", "says", "notice"] = "") -> list[Block]:
     return [Paragraph(text, tone) for text in texts]
 
 

@@ -34,6 +34,7 @@ from harness.campaign.matrices import Matrix, left_behind, matrices
 from harness.campaign.study import Played
 
 _MOST_PANELS: Final = 12
+_UNFINISHED: Final = "This campaign is not finished: what follows is drawn from the runs that are there."
 _WHISKERS: Final = "The dot is what was seen, the whisker the 95 % interval."
 _FIELDS: Final = (
     "Each field: violations blamed on the lock, of how many, and the rate with its 95 % interval. Where none was seen, "
@@ -100,7 +101,7 @@ def document_of(played: Played, found: Sequence[Summary]) -> StudyDocument:
         blocks=[
             Paragraph(grid.question, "lead"),
             *_in_short(played, found),
-            *_unfinished(finished < grid.run_count),
+            *paragraphs([_UNFINISHED] if finished < grid.run_count else [], "notice"),
             Heading("The answer"),
             *(block for part in grid.parts for block in _part(part, [s for s in found if s.part == part])),
             *_moments(played),
@@ -141,11 +142,6 @@ def _in_short(played: Played, found: Sequence[Summary]) -> Iterator[Block]:
         counted = [(label, wording.counted(rate)) for label, _, rate in rows]
         yield DataTable(("", "two clients inside"), counted, "pairs")
         yield Paragraph(wording.METHOD, "hint")
-
-
-def _unfinished(unfinished: bool) -> Iterator[Block]:
-    if unfinished:
-        yield Paragraph("This campaign is not finished: what follows is drawn from the runs that are there.", "notice")
 
 
 def _part(part: Part, found: list[Summary]) -> Iterator[Block]:

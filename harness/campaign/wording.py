@@ -34,6 +34,11 @@ def counted(rate: Rate, what: str = "") -> str:
     return f"{count(rate, what)}: {interval(rate)}"
 
 
+def clause(rate: Rate, what: str) -> str:
+    """The same within a sentence: `0 of 11 crashes in 3 runs, at most 71 % of runs`."""
+    return counted(rate, what).replace(": ", ", ")
+
+
 def count(rate: Rate, what: str = "") -> str:
     """`4 of 30`, `0 of 500 crashes in 10 runs`. `what`: the name of the trials, if it is to be said."""
     runs = "" if rate.trials == rate.runs else f" in {plural(rate.runs, 'run')}"

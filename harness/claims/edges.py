@@ -68,15 +68,11 @@ class Seen:
         return rate_of(chain.from_iterable(side))
 
 
-def points_of(edge: Edge, *, coarse: bool) -> Sequence[float]:
-    return edge.coarse if coarse else edge.points
-
-
 def seen_of(edge: Edge, lines: Sequence[RunLine], runs: int, *, coarse: bool) -> Seen:
     """`lines`: of all cells. `runs`: how many each point gets. A run that was aborted, or is unknown, counts
     nothing."""
     counts, missing = {}, 0
-    for point in points_of(edge, coarse=coarse):
+    for point in edge.coarse if coarse else edge.points:
         finished = [line for line in lines if line.cell == edge.cell(point) and line.error is None]
         missing += max(0, runs - len(finished))
         counts[point] = [edge.counts(line.figures) for line in finished if line.figures and line.verdict != "unknown"]

@@ -11,7 +11,7 @@ from harness.campaign.grid import Cell, Grid, Part, check
 from harness.campaign.plan_order import Slot
 from harness.campaign.play import playable
 from harness.claims.claim import Claim, Trial
-from harness.claims.edges import EDGES, Edge, points_of
+from harness.claims.edges import EDGES, Edge
 from harness.claims.loads import LOADS
 from harness.claims.table import CLAIMS
 
@@ -58,13 +58,14 @@ def claims_grid(claims: Sequence[Claim], repeats: int, cluster: str | None) -> G
     `LEAST_LOADS`, and of other loads no fewer than `LEAST_DRAWN`. `cluster`: where all of them run; None: where each of
     them chooses."""
     parts: dict[str, list[Cell]] = {}
-    for cell, trial in _trials(claims).items():
-        script = "" if trial.script in LOADS else trial.script
-        parts.setdefault(_part_of(trial), []).append(Cell(cell, options_of(trial), {"experiment": cell}, script))
+    for trial in {trial.script: trial for claim in claims for trial in claim.trials}.values():
+        options, script = (LOADS[trial.script].options, "") if trial.script in LOADS else ({}, trial.script)
+        cell = Cell(trial.script, dict(options), {"experiment": trial.script}, script)
+        parts.setdefault(_part_of(trial), []).append(cell)
     for edge in edges_of(claims):
-        for point in points_of(edge, coarse=is_coarse(repeats)):
-            cell = edge.cell(point)
-            parts.setdefault("edges", []).append(Cell(cell, dict(edge.options(point)), {"experiment": cell}))
+        for point in edge.coarse if is_coarse(repeats) else edge.points:
+            name = edge.cell(point)
+            parts.setdefault("edges", []).append(Cell(name, dict(edge.options(point)), {"experiment": name}))
     return check(
         Grid(
             name="claims",
@@ -76,7 +77,7 @@ def claims_grid(claims: Sequence[Claim], repeats: int, cluster: str | None) -> G
                     title=title,
                     cells=tuple(cells),
                     seeds=_repeats(title, repeats),
-                    options=_shared(cluster),
+                    options={} if cluster is None else {"cluster": cluster},
                     kind="cost" if title == "costs" else "safety",
                 )
                 for title, cells in parts.items()
@@ -88,12 +89,6 @@ def claims_grid(claims: Sequence[Claim], repeats: int, cluster: str | None) -> G
 def runs_of(trial: Trial, repeats: int) -> int:
     """How many runs of this trial are made where each script is played so often."""
     return _repeats(_part_of(trial), repeats)
-
-
-def options_of(trial: Trial) -> dict[str, str]:
-    """The options of its runs, by name; one that takes no value has an empty one."""
-    load = LOADS.get(trial.script)
-    return dict(load.options) if load else {}
 
 
 def _part_of(trial: Trial) -> str:
@@ -108,12 +103,3 @@ def _part_of(trial: Trial) -> str:
 
 def _repeats(part: str, repeats: int) -> int:
     return max(repeats, {"tendencies": LEAST_LOADS, "costs": LEAST_LOADS, "loads": LEAST_DRAWN}.get(part, repeats))
-
-
-def _trials(claims: Sequence[Claim]) -> dict[str, Trial]:
-    """Every experiment once, by its cell."""
-    return {trial.script: trial for claim in claims for trial in claim.trials}
-
-
-def _shared(cluster: str | None) -> dict[str, str]:
-    return {} if cluster is None else {"cluster": cluster}

@@ -47,16 +47,6 @@ class Load:
     is_cost: bool = False
 
 
-def number_of(load: Load, figures: Figures | None, beside: Figures | None) -> float | None:
-    """What is read of a run. `beside`: the figures of the run that it is compared with. None where nothing can be
-    read."""
-    own = None if figures is None else load.expects.number(figures)
-    if own is None or not load.beside:
-        return own
-    other = None if beside is None else load.expects.number(beside)
-    return own / other if other else None
-
-
 def _overlaps(figures: Figures) -> float:
     return figures.overlaps["lock"]
 

@@ -10,8 +10,8 @@ from typing import Literal
 from fencepost.text import number, plural
 from harness.campaign.folder import RunLine
 from harness.campaign.statistics import Rate, rate_of
-from harness.campaign.wording import counted
-from harness.claims.loads import Load, number_of
+from harness.campaign.wording import clause
+from harness.claims.loads import Load
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Measured:
         rate."""
         expects = self.load.expects
         if self.pooled is not None:
-            return f"{expects.unit}: {counted(self.pooled, expects.trials).replace(': ', ', ')}"
+            return f"{expects.unit}: {clause(self.pooled, expects.trials)}"
         if not self.numbers:
             return "no run showed it"
         middle, least, most = (_shown(value) for value in (median(self.numbers), min(self.numbers), max(self.numbers)))
@@ -56,10 +56,16 @@ def outcome_of(load: Load, line: RunLine, lines: Iterable[RunLine]) -> Literal["
 
 
 def _number(load: Load, line: RunLine, lines: Iterable[RunLine]) -> float | None:
-    if line.verdict == "unknown":
-        return None
-    beside = next((each for each in lines if each.slot == (load.beside, line.seed) and each.verdict != "unknown"), None)
-    return number_of(load, line.figures, None if beside is None else beside.figures)
+    """What is read of a run; None where nothing can be."""
+    own = _read(load, line)
+    if own is None or not load.beside:
+        return own
+    other = next((_read(load, each) for each in lines if each.slot == (load.beside, line.seed)), None)
+    return own / other if other else None
+
+
+def _read(load: Load, line: RunLine) -> float | None:
+    return load.expects.number(line.figures) if line.figures and line.verdict != "unknown" else None
 
 
 def _shown(value: float) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pandas as pd
 
 from fencepost.text import plural
+from harness.campaign import facts
+from harness.campaign import wording as rates
 from harness.campaign.document import (
     LOOK_INTO,
     Block,
@@ -34,9 +36,12 @@ from harness.claims.edges import Seen
 from harness.claims.settle import SettledClaim, Tried
 from harness.claims.table import DOCUMENTS
 
+_UNFINISHED: Final = "Not all runs are finished: what follows is drawn from the finished ones."
+
 
 def document_of(played: Played, settled: Sequence[SettledClaim]) -> StudyDocument:
-    grid, tried = played.campaign.grid, distinct(settled)
+    grid = played.campaign.grid
+    tried = {each.trial.script: each for one in settled for each in one.tried}.values()  # claims share them
     left_out = dict.fromkeys(f"{each.trial.script}: {each.cannot}" for each in tried if each.cannot)
     named = dict.fromkeys(source for each in settled for source in each.claim.sources)
     unfinished = any(each.missing for each in tried) or any(each.edge and each.edge.missing for each in settled)
@@ -50,7 +55,7 @@ def document_of(played: Played, settled: Sequence[SettledClaim]) -> StudyDocumen
         left_out=left_out,
         blocks=[
             Paragraph(f"{wording.headline(settled)}.", "lead"),
-            *_unfinished(unfinished),
+            *paragraphs([_UNFINISHED] if unfinished else [], "notice"),
             Heading("The claims"),
             DataTable(wording.HEADS, [_row(each) for each in settled]),
             Heading("How they are settled"),
@@ -66,26 +71,16 @@ def document_of(played: Played, settled: Sequence[SettledClaim]) -> StudyDocumen
     )
 
 
-def distinct(settled: Sequence[SettledClaim]) -> Sequence[Tried]:
-    """Every experiment once: claims share them."""
-    return list({tried.trial.script: tried for each in settled for tried in each.tried}.values())
-
-
-def _unfinished(unfinished: bool) -> Iterator[Block]:
-    if unfinished:
-        yield Paragraph("Not all runs are finished: what follows is drawn from the finished ones.", "notice")
-
-
 def _row(settled: SettledClaim) -> list[Text | TableField]:
-    name, answer, gist, sources, evidence, predicted = wording.row(settled)
-    linked = TableField(name, to=f"#{name}")
+    """Under `wording.HEADS`."""
+    claim, answer = settled.claim, settled.answer
     return [
-        linked,
+        TableField(claim.name, to=f"#{claim.name}"),
         TableField(answer, tone=f"answer {answer.replace(' ', '-')}"),
-        gist,
-        sources,
-        evidence,
-        TableField(predicted, tone="predicted"),
+        claim.gist,
+        ", ".join(DOCUMENTS[source].short for source in claim.sources),
+        wording.evidence(settled),
+        TableField(wording.prediction(settled), tone="predicted"),
     ]
 
 
@@ -107,20 +102,29 @@ def _evidence(
         yield RunTimeline(f"moment{number}", moments[cell])
     runs: list[Block] = []
     for tried in settled.tried:
-        if command := wording.command(grid, tried):
+        if command := _command(grid, tried.trial.script):
             runs += [CommandLine(command), Paragraph(["Runs: ", *folders(tried.folders)], "hint")]
     yield Folded(f"The runs of {name}, and the commands that repeat them", runs)
 
 
 def _edge(seen: Seen, grid: Grid) -> Iterator[Block]:
     yield Paragraph(wording.edge_sentence(seen))
-    heads = wording.edge_heads(seen)
+    edge = seen.edge
     yield StillPicture(
-        draw(seen), f"{heads[0]}; dots are rates, whiskers 95 % intervals, the dashed line is the predicted edge."
+        draw(seen), f"{edge.axis}; dots are rates, whiskers 95 % intervals, the dashed line is the predicted edge."
     )
-    yield DataTable(heads, wording.edge_rows(seen), "trials")
-    if command := wording.edge_command(grid, seen):
+    rows = [
+        (f"{point:g} {edge.unit}", "nothing" if edge.is_safe(point) else edge.what, rates.counted(found))
+        for point, found in seen.rates.items()
+    ]
+    yield DataTable((edge.axis, "predicted", f"{edge.what}, of so many {edge.trials} (95 % interval)"), rows, "trials")
+    if command := _command(grid, edge.cell(next(iter(seen.rates)))):
         yield CommandLine(command)
+
+
+def _command(grid: Grid, cell: str) -> str:
+    """The command that makes a run of this cell; empty for one that was left out."""
+    return facts.command(grid, cell) if cell in grid.cells else ""
 
 
 def _decisive_first(settled: SettledClaim) -> list[Tried]:
@@ -166,8 +170,8 @@ def _numbers(grid: Grid, settled: SettledClaim) -> dict[str, Any]:
         "why": settled.why,
         "as_predicted": settled.as_predicted,
         "trials": [
-            {**_trial(tried), "folders": tried.folders, "command": wording.command(grid, tried)}
-            for tried in settled.tried
+            {**_trial(each), "folders": each.folders, "command": _command(grid, each.trial.script)}
+            for each in settled.tried
         ],
         "edge": None if settled.edge is None else _sweep(settled.edge),
     }
@@ -175,11 +179,7 @@ def _numbers(grid: Grid, settled: SettledClaim) -> dict[str, Any]:
 
 def _sweep(seen: Seen) -> dict[str, object]:
     edge = seen.edge
-    return {
-        "axis": edge.axis,
-        "unit": edge.unit,
-        "predicted": edge.predicted,
-        "safe": edge.safe,
+    return {name: getattr(edge, name) for name in ("axis", "unit", "predicted", "safe")} | {
         "points": [{"at": point, **msgspec.to_builtins(found)} for point, found in seen.rates.items()],
         "missing": seen.missing,
     }

@@ -18,7 +18,7 @@ from harness.claims.edges import EDGES, Seen, seen_of
 from harness.claims.grid import chosen, claims_grid, is_coarse, runs_of, unplayable
 from harness.claims.loads import LOADS
 from harness.claims.page import document_of
-from harness.claims.settle import SettledClaim, settle, tried_of
+from harness.claims.settle import SettledClaim, Tried, settle, tried_of
 from harness.claims.table import CLAIMS
 from harness.scripts.experiment import find_experiments
 
@@ -78,30 +78,18 @@ def settle_all(
     claims: Sequence[Claim], repeats: int, lines: Sequence[RunLine], cannot: Mapping[str, object] | None = None
 ) -> list[SettledClaim]:
     """Every claim, from the runs that are there. `cannot`: why this machine cannot play an experiment, by its cell."""
-    return [
-        settle(
-            claim,
-            [
-                tried_of(
-                    trial,
-                    _expects(trial),
-                    runs_of(trial, repeats),
-                    lines,
-                    str((cannot or {}).get(trial.script, "")),
-                )
-                for trial in claim.trials
-            ],
-            _edge_of(claim, repeats, lines, cannot or {}),
-        )
-        for claim in claims
-    ]
+    why_not = cannot or {}
 
+    def tried(trial: Trial) -> Tried:
+        return tried_of(trial, _expects(trial), runs_of(trial, repeats), lines, str(why_not.get(trial.script, "")))
 
-def _edge_of(claim: Claim, repeats: int, lines: Sequence[RunLine], cannot: Mapping[str, object]) -> Seen | None:
-    """A claim whose scripts this machine cannot play is left out as a whole."""
-    if not claim.edge or any(trial.script in cannot for trial in claim.trials):
-        return None
-    return seen_of(EDGES[claim.edge], lines, repeats, coarse=is_coarse(repeats))
+    def edge(claim: Claim) -> Seen | None:
+        """A claim whose scripts this machine cannot play is left out as a whole."""
+        if not claim.edge or any(trial.script in why_not for trial in claim.trials):
+            return None
+        return seen_of(EDGES[claim.edge], lines, repeats, coarse=is_coarse(repeats))
+
+    return [settle(claim, [tried(trial) for trial in claim.trials], edge(claim)) for claim in claims]
 
 
 def _expects(trial: Trial) -> str:

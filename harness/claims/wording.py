@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from typing import Final, get_args
 
 from fencepost.text import count, listed, plural
-from harness.campaign import facts, wording
-from harness.campaign.grid import Grid
-from harness.campaign.statistics import Rate
+from harness.campaign import wording
 from harness.claims.claim import Answer, Role
 from harness.claims.edges import Seen
 from harness.claims.settle import ENOUGH, SettledClaim, Tried
-from harness.claims.table import DOCUMENTS
 
 INTRODUCTION: Final = (
     "Much is said about locks on Redis: that they are safe, that they are not, and what would make them so. Each row "
@@ -49,19 +46,6 @@ _ROLES: Final[dict[Role, str]] = {
     "contradicts": "contradicts the claim",
     "control": "is the control",
 }
-
-
-def row(settled: SettledClaim) -> tuple[str, ...]:
-    """A row under `HEADS`."""
-    claim = settled.claim
-    return (
-        claim.name,
-        settled.answer,
-        claim.gist,
-        ", ".join(DOCUMENTS[source].short for source in claim.sources),
-        evidence(settled),
-        prediction(settled),
-    )
 
 
 def evidence(settled: SettledClaim) -> str:
@@ -110,44 +94,12 @@ def trial_row(tried: Tried) -> tuple[str, ...]:
 def edge_sentence(seen: Seen) -> str:
     """What the sweep says about the predicted edge."""
     edge = seen.edge
-    safe, other = (_of_trials(seen, seen.pooled(safe=side)) for side in (True, False))
+    safe, other = (wording.clause(seen.pooled(safe=side), edge.trials) for side in (True, False))
     where = "Up to" if edge.safe == "below" else "From"
     return (
         f"The predicted edge is at {edge.predicted:g} {edge.unit}, where {edge.why}. {where} there, {edge.what} were "
         f"seen in {safe}; on the other side in {other}."
     )
-
-
-def _of_trials(seen: Seen, found: Rate) -> str:
-    """`0 of 11 crashes in 3 runs, at most 71 % of runs`."""
-    return wording.counted(found, seen.edge.trials).replace(": ", ", ")
-
-
-def edge_rows(seen: Seen) -> list[tuple[str, str, str]]:
-    """Rows under `edge_heads`: one a point."""
-    return [
-        (
-            f"{point:g} {seen.edge.unit}",
-            "nothing" if seen.edge.is_safe(point) else seen.edge.what,
-            wording.counted(found),
-        )
-        for point, found in seen.rates.items()
-    ]
-
-
-def edge_heads(seen: Seen) -> tuple[str, str, str]:
-    return seen.edge.axis, "predicted", f"{seen.edge.what}, of so many {seen.edge.trials} (95 % interval)"
-
-
-def edge_command(grid: Grid, seen: Seen) -> str:
-    """The command that makes a run at its first point; empty for an edge that was left out."""
-    cell = seen.edge.cell(next(iter(seen.rates)))
-    return facts.command(grid, cell) if cell in grid.cells else ""
-
-
-def command(grid: Grid, tried: Tried) -> str:
-    """The command that makes one of its runs; empty for an experiment that was left out."""
-    return facts.command(grid, tried.trial.script) if tried.trial.script in grid.cells else ""
 
 
 def headline(settled: Sequence[SettledClaim]) -> str:
