@@ -32,9 +32,9 @@ from harness.campaign.study import Played
 from harness.survey import wording
 from harness.survey.advice import FENCE, RULE, advise
 from harness.survey.findings import FOLDER, Finding
-from harness.survey.grid import PARTS, TTL_MS
+from harness.survey.grid import FAULTS, PARTS, TTL_MS, USES, Fault
 from harness.survey.promises import PROMISES, surveyed_as
-from harness.survey.settle import MOST_RUNS, Row, Settled, asked, explaining, libraries_first
+from harness.survey.settle import MOST_RUNS, SIGNS, Row, Settled, asked, explaining, libraries_first
 
 
 def document_of(
@@ -42,8 +42,8 @@ def document_of(
 ) -> StudyDocument:
     """`folder`: that of the findings, seen from the page."""
     grid, sorted_rows = played.campaign.grid, libraries_first(rows)
-    faults = wording.faults(grid)
-    uses = "; ".join(f"{name} ({says})" for name, says in wording.uses())
+    faults = [fault for fault in FAULTS if fault.name in wording.met(grid)]
+    uses = "; ".join(f"{use.name} ({use.says})" for use in USES)
     return played.document(
         name="survey",
         facts=[plural(sum(row.runs for row in rows), "run"), plural(len(faults), "kind") + " of fault"],
@@ -72,7 +72,7 @@ def document_of(
             Heading("What was done to them"),
             DataTable(
                 ("fault", "what it is", "options of fencepost test"),
-                [(name, says, Code(options)) for name, says, options in faults],
+                [(fault.name, fault.says, _options(fault)) for fault in faults],
                 "said",
             ),
             Paragraph(
@@ -89,25 +89,20 @@ def document_of(
     )
 
 
+def _options(fault: Fault) -> Code:
+    return Code(" ".join(f"--{name} {value}" for name, value in fault.options.items()))
+
+
 def _advice(rows: Sequence[Row], played: Played) -> Iterator[Block]:
     asked_on = _asked_on(played)
-    advised = list(advise(rows, asked_on))
-    if not advised:
-        return
-    yield Heading("Which one to take")
-    yield Paragraph(RULE, "hint")
-    fields = [
-        (
-            f"{each.language_name}, {PARTS[each.nodes].lower()}",
-            _lock(each.row, asked_on),
-            each.kept,
-            each.lacks,
-            each.add,
-        )
-        for each in advised
-    ]
-    yield DataTable(("", "lock", "kept", "broken or not known", "what you add"), fields, "said")
-    yield Paragraph(FENCE)
+    if advised := [
+        (f"{of.language_name}, {PARTS[of.nodes].lower()}", _lock(of.row, asked_on), of.kept, of.lacks, of.add)
+        for of in advise(rows, asked_on)
+    ]:
+        yield Heading("Which one to take")
+        yield Paragraph(RULE, "hint")
+        yield DataTable(("", "lock", "kept", "broken or not known", "what you add"), advised, "said")
+        yield Paragraph(FENCE)
 
 
 def _lock(row: Row | None, asked_on: str) -> TableField:
@@ -124,19 +119,13 @@ def _asked_on(played: Played) -> str:
 def _matrices(rows: Sequence[Row], played: Played) -> Iterator[Block]:
     asked_on = _asked_on(played)
     for nodes, title in PARTS.items():
-        some = [row for row in rows if row.subject.nodes == nodes]
-        if some:
+        if some := [row for row in rows if row.subject.nodes == nodes]:
             promises = asked(some)
+            fields = [
+                (_name(row, asked_on), *(_answer(row, s) for s in row.settled if s.promise in promises)) for row in some
+            ]
             yield Heading(f"{title}, tight settings: TTL {TTL_MS / 1000:g} s")
-            heads = ("library", *(promise.title for promise in promises))
-            yield DataTable(
-                heads,
-                [
-                    (_name(row, asked_on), *(_answer(row, s) for s in row.settled if s.promise in promises))
-                    for row in some
-                ],
-                "promises",
-            )
+            yield DataTable(("library", *(promise.title for promise in promises)), fields, "promises")
 
 
 def _name(row: Row, asked_on: str) -> TableField:
@@ -149,7 +138,7 @@ def _name(row: Row, asked_on: str) -> TableField:
 def _answer(row: Row, settled: Settled) -> TableField:
     to = f"#{_anchor(row, settled)}" if settled.answer == "broken" else ""
     why = f"{settled.promise.title}: {settled.why}"
-    return TableField(wording.sign(settled), wording.note(settled), settled.answer, to, why)
+    return TableField(SIGNS[settled.answer], wording.note(settled), settled.answer, to, why)
 
 
 def _found(findings: Sequence[Finding], folder: str, played: Played, rows: Sequence[Row]) -> Iterator[Block]:
@@ -186,8 +175,7 @@ def _told(finding: Finding, folder: str, *, is_open: bool) -> Block:
 
 def _broken(played: Played, row: Row, settled: Settled) -> Iterator[Block]:
     yield Heading(f"{row.subject.name}: {settled.promise.title}", 3, _anchor(row, settled))
-    library = " ".join(filter(None, (row.library.name, row.library.version)))
-    yield Paragraph(f"{library} · promised: {settled.promise.says}", "hint")
+    yield Paragraph(f"{wording.version(row).rstrip()} · promised: {settled.promise.says}", "hint")
     yield Paragraph([Strong(f"{settled.why[0].upper()}{settled.why[1:]}."), f" {wording.story(settled)}"])
     # What is explained says more than what is not.
     first = next((f for each in settled.broken for f in each.findings if f.why), settled.broken[0].findings[0])
@@ -213,12 +201,9 @@ def _also(rows: Sequence[Row]) -> Iterator[Block]:
 
 def _moment(settled: Settled, moments: Mapping[tuple[str, str], Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The picture of a finding that broke the promise, if one was kept."""
-    for each in settled.broken:
-        for blamed in each.findings:
-            kind = "" if surveyed_as(blamed.kind) == "exclusive" else blamed.kind
-            if (moment := moments.get((each.line.cell, kind))) is not None:
-                return moment
-    return None
+    found = ((each.line.cell, blamed.kind) for each in settled.broken for blamed in each.findings)
+    kept = ((cell, "" if surveyed_as(kind) == "exclusive" else kind) for cell, kind in found)
+    return next((moments[each] for each in kept if each in moments), None)
 
 
 def _anchor(row: Row, settled: Settled) -> str:
@@ -256,10 +241,7 @@ def _numbers(played: Played, row: Row) -> dict[str, object]:
     return {
         **msgspec.to_builtins(row.subject),
         "library": msgspec.to_builtins(row.library),
-        "runs": row.runs,
-        "planned": row.planned,
-        "broke_off": row.broke_off,
-        "cannot": row.cannot,
+        **{name: getattr(row, name) for name in ("runs", "planned", "broke_off", "cannot")},
         "other_findings": row.others,
         "wrong_clocks": msgspec.to_builtins(row.clocks),
         "promises": [_promise(played, settled) for settled in row.settled],

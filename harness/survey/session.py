@@ -21,7 +21,7 @@ from harness.survey.findings import FOLDER, Finding, read_findings
 from harness.survey.grid import FAULT_NAMED, survey_grid
 from harness.survey.page import document_of
 from harness.survey.promises import PROMISES
-from harness.survey.settle import Row, beside, rows_of
+from harness.survey.settle import SIGNS, Row, beside, rows_of
 from harness.survey.subjects import SUBJECTS, Subject
 
 REPORT: Final = Path("results/survey")
@@ -101,7 +101,7 @@ def settle_all(findings: Sequence[Finding], replayed: Mapping[str, Mapping[str, 
 def tell(rows: Sequence[Row], out: Console) -> None:
     heads = ("library", "runs", *(promise.name for promise in PROMISES))
     said = [
-        (row.subject.name, str(row.runs), *(f"{wording.sign(s)} {wording.note(s)}".rstrip() for s in row.settled))
+        (row.subject.name, str(row.runs), *(f"{SIGNS[s.answer]} {wording.note(s)}".rstrip() for s in row.settled))
         for row in rows
     ]
     out.print(at_terminal(DataTable(heads, said)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -67,13 +67,10 @@ def _pypi(rank: int) -> Downloads:
 
 
 _POTTERY: Final = _pypi(6_503)
-_AIOREDLOCK: Final = _pypi(12_262)
 _REDIS_PY: Final = _pypi(143)
 _REDLOCK_NODE: Final = _npm(3_276_541)
 _SESAMECARE: Final = _npm(454_723)
 _UNIVERSAL: Final = _npm(70_204)
-_WARLOCK: Final = _npm(135_217)
-_REDIS_LOCK: Final = _npm(152_912)
 _REDIS_SEMAPHORE: Final = _npm(1_277_309)
 
 RELEASED: Final[Mapping[str, str]] = {
@@ -101,109 +98,76 @@ _MAJORITY: Final = "Redlock, done as soon as a majority replied"
 _LIMITED: Final = "the same, and ioredis gives up after 50 ms"
 _COMPARED: Final = "SET NX PX, deleted by a script that compares"
 
+
+def _subject(name: str, algorithm: str, project: str = "", **more: Any) -> Subject:
+    """The lock of this name. `project`: on GitHub."""
+    homepage = f"https://github.com/{project}" if project else ""
+    return Subject(name=name, lock=name, algorithm=algorithm, homepage=homepage, **more)
+
+
 SUBJECTS: Final = (
-    Subject(name="redlock", lock="redlock", algorithm="Redlock as its authors describe it", extends=True,
-            role="correct", is_quick=True),
-    Subject(name="redlock-renewing", lock="redlock-renewing", algorithm="Redlock with a thread that renews",
-            extends=True, renews=True, role="correct"),
-    Subject(name="redlock-token", lock="redlock-token", algorithm="Redlock whose nodes count their grants",
-            extends=True, role="correct", has_tokens=True, known_broken=("tokens",)),
-    Subject(name="control-quorum-of-two", lock="control-quorum-of-two", algorithm="Redlock with two nodes as a quorum",
-            extends=True, role="broken", is_quick=True),
-    Subject(name="redlock-ng", lock="redlock-ng", algorithm=_IN_TURN, extends=True, is_quick=True,
-            homepage="https://github.com/alwaysvivek/redlock-py"),
-    Subject(name="redlock-ng-async", lock="redlock-ng-async", algorithm=_AT_ONCE,
-            homepage="https://github.com/alwaysvivek/redlock-py"),
-    Subject(name="redlock-py", lock="redlock-py", algorithm=_IN_TURN, is_quick=True,
-            downloads=_pypi(4_469),
-            homepage="https://github.com/SPSCommerce/redlock-py"),
-    Subject(name="redlock-pypi", lock="redlock-pypi", algorithm=_IN_TURN,
-            downloads=_pypi(8_366),
-            homepage="https://github.com/glasslion/redlock"),
-    Subject(name="pyredlock", lock="pyredlock", algorithm=_IN_TURN, extends=True,
-            homepage="https://github.com/amazingchow/redlock-py"),
-    Subject(name="pottery", lock="pottery", algorithm=_AT_ONCE, extends=True, is_quick=True, downloads=_POTTERY,
-            homepage="https://github.com/brainix/pottery"),
-    Subject(name="pottery-async", lock="pottery-async", algorithm=_AT_ONCE, extends=True, downloads=_POTTERY,
-            homepage="https://github.com/brainix/pottery"),
-    Subject(name="aioredlock", lock="aioredlock", algorithm=_AT_ONCE, extends=True, renews=True,
-            downloads=_AIOREDLOCK, homepage="https://github.com/joanvila/aioredlock"),
-    Subject(name="redlock-node", lock="redlock-node", algorithm=_AT_ONCE, extends=True, is_quick=True,
-            downloads=_REDLOCK_NODE, homepage="https://github.com/mike-marcacci/node-redlock"),
-    Subject(name="redlock-node-timeouts", lock="redlock-node-timeouts", extends=True, downloads=_REDLOCK_NODE,
-            algorithm=_LIMITED,
-            homepage="https://github.com/mike-marcacci/node-redlock"),
-    Subject(name="redlock-node-5", lock="redlock-node-5", algorithm=_MAJORITY, extends=True, renews=True,
-            downloads=_REDLOCK_NODE, homepage="https://github.com/mike-marcacci/node-redlock"),
-    Subject(name="redlock-node-5-timeouts", lock="redlock-node-5-timeouts", extends=True, renews=True,
-            algorithm=_LIMITED, downloads=_REDLOCK_NODE, homepage="https://github.com/mike-marcacci/node-redlock"),
-    Subject(name="sesamecare-redlock", lock="sesamecare-redlock", algorithm=_MAJORITY, extends=True, renews=True,
-            downloads=_SESAMECARE,
-            homepage="https://github.com/sesamecare/redlock"),
-    Subject(name="sesamecare-redlock-timeouts", lock="sesamecare-redlock-timeouts", extends=True, renews=True,
-            algorithm=_LIMITED, downloads=_SESAMECARE,
-            homepage="https://github.com/sesamecare/redlock"),
-    Subject(name="redlock-universal", lock="redlock-universal", algorithm=_AT_ONCE, extends=True, renews=True,
-            downloads=_UNIVERSAL,
-            homepage="https://github.com/alexpota/redlock-universal"),
-    Subject(name="redis-semaphore", lock="redis-semaphore", algorithm=_AT_ONCE, renews=True,
-            downloads=_REDIS_SEMAPHORE, homepage="https://github.com/swarthy/redis-semaphore"),
-    Subject(name="redsync", lock="redsync", algorithm=_AT_ONCE, extends=True,
-            homepage="https://github.com/go-redsync/redsync"),
-    Subject(name="redsync-fail-fast", lock="redsync-fail-fast", extends=True,
-            algorithm="the same, done as soon as a majority replied", homepage="https://github.com/go-redsync/redsync"),
-    Subject(name="redsync-context-timeouts", lock="redsync-context-timeouts", extends=True,
-            algorithm="the same, and go-redis obeys its time limits", homepage="https://github.com/go-redsync/redsync"),
-    Subject(name="redisson", lock="redisson", algorithm="RedLock over an RLock of each node",
-            homepage="https://github.com/redisson/redisson"),
-    Subject(name="rslock", lock="rslock", algorithm=_AT_ONCE, extends=True,
-            homepage="https://github.com/hexcowboy/rslock"),
-    Subject(name="set-nx-px", lock="set-nx-px", algorithm=_COMPARED, extends=True, nodes=1, role="correct"),
-    Subject(name="set-nx-px-del", lock="set-nx-px-del", algorithm="SET NX PX, deleted with any owner", extends=True,
-            nodes=1, role="broken"),
-    Subject(name="redis-semaphore-mutex", lock="redis-semaphore-mutex", algorithm=_COMPARED, renews=True, nodes=1,
-            downloads=_REDIS_SEMAPHORE, homepage="https://github.com/swarthy/redis-semaphore"),
-    Subject(name="redlock-universal-simple", lock="redlock-universal-simple", algorithm=_COMPARED, extends=True,
-            renews=True, nodes=1, downloads=_UNIVERSAL,
-            homepage="https://github.com/alexpota/redlock-universal"),
-    Subject(name="node-redis-warlock", lock="node-redis-warlock", algorithm=_COMPARED, extends=True, nodes=1,
-            downloads=_WARLOCK, homepage="https://github.com/TheDeveloper/warlock"),
-    Subject(name="redis-lock-node", lock="redis-lock-node", algorithm="SET NX PX, deleted with any owner", nodes=1,
-            downloads=_REDIS_LOCK, homepage="https://github.com/errorception/redis-lock"),
-    Subject(name="redis-py-lock", lock="redis-py-lock", algorithm=_COMPARED, extends=True, nodes=1,
-            downloads=_REDIS_PY, homepage="https://github.com/redis/redis-py"),
-    Subject(name="redis-py-lock-async", lock="redis-py-lock-async", algorithm=_COMPARED, extends=True, nodes=1,
-            downloads=_REDIS_PY, homepage="https://github.com/redis/redis-py"),
-    Subject(name="python-redis-lock", lock="python-redis-lock", algorithm="SET NX EX, and a list that wakes waiters",
-            extends=True, renews=True, nodes=1, downloads=_pypi(4_763),
-            homepage="https://github.com/ionelmc/python-redis-lock"),
-    Subject(name="redislock", lock="redislock", algorithm=_COMPARED, extends=True, nodes=1,
-            homepage="https://github.com/bsm/redislock"),
-    Subject(name="rueidislock", lock="rueidislock", algorithm="SET NX PX, with client-side caching", renews=True,
-            nodes=1, homepage="https://github.com/redis/rueidis"),
-    Subject(name="redisson-lock", lock="redisson-lock", algorithm="a hash that counts its owner's entries", renews=True,
-            nodes=1, homepage="https://github.com/redisson/redisson"),
-    Subject(name="redisson-fair-lock", lock="redisson-fair-lock", algorithm="the same, with a queue", renews=True,
-            nodes=1, homepage="https://github.com/redisson/redisson"),
-    Subject(name="redisson-fenced-lock", lock="redisson-fenced-lock", algorithm="the same, with a fencing token",
-            has_tokens=True, renews=True, nodes=1, homepage="https://github.com/redisson/redisson"),
-    Subject(name="sherlock", lock="sherlock", algorithm="SETNX and EXPIRE in a script", extends=True, nodes=1,
-            homepage="https://github.com/py-sherlock/sherlock"),
-    Subject(name="simple-redis-mutex", lock="simple-redis-mutex", algorithm=f"{_COMPARED}; then INCR for a token",
-            has_tokens=True, nodes=1, downloads=_npm(65_546), homepage="https://github.com/AmrSaber/simple-redis-mutex"),
-    Subject(name="ioredis-lock", lock="ioredis-lock", algorithm=_COMPARED, extends=True, nodes=1,
-            downloads=_npm(23_846), homepage="https://github.com/microfleet/ioredis-lock"),
-    Subject(name="go-zero", lock="go-zero", algorithm=_COMPARED, nodes=1,
-            homepage="https://github.com/zeromicro/go-zero"),
-    Subject(name="spring-integration", lock="spring-integration", algorithm="SET PX in a script that compares",
-            extends=True, nodes=1, homepage="https://github.com/spring-projects/spring-integration"),
-    Subject(name="spring-integration-pub-sub", lock="spring-integration-pub-sub", extends=True, nodes=1,
-            algorithm="the same, and a message that wakes waiters",
-            homepage="https://github.com/spring-projects/spring-integration"),
-    Subject(name="shedlock", lock="shedlock", algorithm="SET NX PX, deleted without comparing", extends=True, nodes=1,
-            homepage="https://github.com/lukas-krecan/ShedLock"),
-    Subject(name="shedlock-safe-update", lock="shedlock-safe-update", algorithm=_COMPARED, extends=True, nodes=1,
-            homepage="https://github.com/lukas-krecan/ShedLock"),
+    _subject("redlock", "Redlock as its authors describe it", role="correct", extends=True, is_quick=True),
+    _subject("redlock-renewing", "Redlock with a thread that renews", role="correct", extends=True, renews=True),
+    _subject("redlock-token", "Redlock whose nodes count their grants", role="correct", has_tokens=True,
+             known_broken=("tokens",), extends=True),
+    _subject("control-quorum-of-two", "Redlock with two nodes as a quorum", role="broken", extends=True, is_quick=True),
+    _subject("redlock-ng", _IN_TURN, "alwaysvivek/redlock-py", extends=True, is_quick=True),
+    _subject("redlock-ng-async", _AT_ONCE, "alwaysvivek/redlock-py"),
+    _subject("redlock-py", _IN_TURN, "SPSCommerce/redlock-py", downloads=_pypi(4_469), is_quick=True),
+    _subject("redlock-pypi", _IN_TURN, "glasslion/redlock", downloads=_pypi(8_366)),
+    _subject("pyredlock", _IN_TURN, "amazingchow/redlock-py", extends=True),
+    _subject("pottery", _AT_ONCE, "brainix/pottery", extends=True, downloads=_POTTERY, is_quick=True),
+    _subject("pottery-async", _AT_ONCE, "brainix/pottery", extends=True, downloads=_POTTERY),
+    _subject("aioredlock", _AT_ONCE, "joanvila/aioredlock", extends=True, renews=True, downloads=_pypi(12_262)),
+    _subject("redlock-node", _AT_ONCE, "mike-marcacci/node-redlock", extends=True, downloads=_REDLOCK_NODE,
+             is_quick=True),
+    _subject("redlock-node-timeouts", _LIMITED, "mike-marcacci/node-redlock", extends=True, downloads=_REDLOCK_NODE),
+    _subject("redlock-node-5", _MAJORITY, "mike-marcacci/node-redlock", extends=True, renews=True,
+             downloads=_REDLOCK_NODE),
+    _subject("redlock-node-5-timeouts", _LIMITED, "mike-marcacci/node-redlock", extends=True, renews=True,
+             downloads=_REDLOCK_NODE),
+    _subject("sesamecare-redlock", _MAJORITY, "sesamecare/redlock", extends=True, renews=True, downloads=_SESAMECARE),
+    _subject("sesamecare-redlock-timeouts", _LIMITED, "sesamecare/redlock", extends=True, renews=True,
+             downloads=_SESAMECARE),
+    _subject("redlock-universal", _AT_ONCE, "alexpota/redlock-universal", extends=True, renews=True,
+             downloads=_UNIVERSAL),
+    _subject("redis-semaphore", _AT_ONCE, "swarthy/redis-semaphore", renews=True, downloads=_REDIS_SEMAPHORE),
+    _subject("redsync", _AT_ONCE, "go-redsync/redsync", extends=True),
+    _subject("redsync-fail-fast", "the same, done as soon as a majority replied", "go-redsync/redsync", extends=True),
+    _subject("redsync-context-timeouts", "the same, and go-redis obeys its time limits", "go-redsync/redsync",
+             extends=True),
+    _subject("redisson", "RedLock over an RLock of each node", "redisson/redisson"),
+    _subject("rslock", _AT_ONCE, "hexcowboy/rslock", extends=True),
+    _subject("set-nx-px", _COMPARED, role="correct", extends=True, nodes=1),
+    _subject("set-nx-px-del", "SET NX PX, deleted with any owner", role="broken", extends=True, nodes=1),
+    _subject("redis-semaphore-mutex", _COMPARED, "swarthy/redis-semaphore", renews=True, downloads=_REDIS_SEMAPHORE,
+             nodes=1),
+    _subject("redlock-universal-simple", _COMPARED, "alexpota/redlock-universal", extends=True, renews=True,
+             downloads=_UNIVERSAL, nodes=1),
+    _subject("node-redis-warlock", _COMPARED, "TheDeveloper/warlock", extends=True, downloads=_npm(135_217), nodes=1),
+    _subject("redis-lock-node", "SET NX PX, deleted with any owner", "errorception/redis-lock", downloads=_npm(152_912),
+             nodes=1),
+    _subject("redis-py-lock", _COMPARED, "redis/redis-py", extends=True, downloads=_REDIS_PY, nodes=1),
+    _subject("redis-py-lock-async", _COMPARED, "redis/redis-py", extends=True, downloads=_REDIS_PY, nodes=1),
+    _subject("python-redis-lock", "SET NX EX, and a list that wakes waiters", "ionelmc/python-redis-lock",
+             extends=True, renews=True, downloads=_pypi(4_763), nodes=1),
+    _subject("redislock", _COMPARED, "bsm/redislock", extends=True, nodes=1),
+    _subject("rueidislock", "SET NX PX, with client-side caching", "redis/rueidis", renews=True, nodes=1),
+    _subject("redisson-lock", "a hash that counts its owner's entries", "redisson/redisson", renews=True, nodes=1),
+    _subject("redisson-fair-lock", "the same, with a queue", "redisson/redisson", renews=True, nodes=1),
+    _subject("redisson-fenced-lock", "the same, with a fencing token", "redisson/redisson", has_tokens=True,
+             renews=True, nodes=1),
+    _subject("sherlock", "SETNX and EXPIRE in a script", "py-sherlock/sherlock", extends=True, nodes=1),
+    _subject("simple-redis-mutex", f"{_COMPARED}; then INCR for a token", "AmrSaber/simple-redis-mutex",
+             has_tokens=True, downloads=_npm(65_546), nodes=1),
+    _subject("ioredis-lock", _COMPARED, "microfleet/ioredis-lock", extends=True, downloads=_npm(23_846), nodes=1),
+    _subject("go-zero", _COMPARED, "zeromicro/go-zero", nodes=1),
+    _subject("spring-integration", "SET PX in a script that compares", "spring-projects/spring-integration",
+             extends=True, nodes=1),
+    _subject("spring-integration-pub-sub", "the same, and a message that wakes waiters",
+             "spring-projects/spring-integration", extends=True, nodes=1),
+    _subject("shedlock", "SET NX PX, deleted without comparing", "lukas-krecan/ShedLock", extends=True, nodes=1),
+    _subject("shedlock-safe-update", _COMPARED, "lukas-krecan/ShedLock", extends=True, nodes=1),
 )  # fmt: skip
 
 
@@ -214,9 +178,7 @@ def released_of(library: Library) -> str:
 
 def is_old(released: str, asked: str) -> bool:
     """Whether a release of that month is three years old on the date `asked`, as `2026-11-24`."""
-    return bool(released and asked) and int(asked[:4]) * 12 + int(asked[5:7]) >= (
-        int(released[:4]) + _OLD_YEARS
-    ) * 12 + int(released[5:7])
+    return bool(released and asked) and f"{int(released[:4]) + _OLD_YEARS}{released[4:]}" <= asked[:7]
 
 
 def library_of(subject: Subject) -> Library:

@@ -8,9 +8,9 @@ from typing import Final
 from fencepost.text import count, listed, percent, plural
 from harness.campaign import facts
 from harness.campaign.grid import Grid
-from harness.survey.grid import FAULTS, TTL_MS, USES, Fault
+from harness.survey.grid import TTL_MS
 from harness.survey.promises import ENOUGH
-from harness.survey.settle import SIGNS, Row, Settled
+from harness.survey.settle import Row, Settled
 from harness.survey.subjects import Library, Subject, is_old, library_of, released_of
 from workloads.registry import find_lock
 
@@ -69,12 +69,10 @@ def headline(rows: Sequence[Row]) -> str:
 
 def controls(rows: Sequence[Row]) -> list[str]:
     """What the locks show about which the answer is known beforehand: a sentence for each."""
-    return [sentence for row in rows if (sentence := _control(row))]
+    return [_control(row) for row in rows if row.subject.role != "library"]
 
 
 def _control(row: Row) -> str:
-    if row.subject.role == "library":
-        return ""
     name = f"{row.subject.name} ({OURS[row.subject.role]})"
     if not row.runs:
         return f"{name}: no run."
@@ -95,14 +93,8 @@ def about(row: Row, asked: str) -> str:
     library, subject = row.library, row.subject
     if subject.role != "library":
         return f"{OURS[subject.role]} · {subject.algorithm}"
-    said = (
-        version(row),
-        library.language,
-        released(library, asked),
-        downloads(subject, library.language),
-        subject.algorithm,
-    )
-    return " · ".join(filter(None, said))
+    known = (released(library, asked), downloads(subject, library.language))
+    return " · ".join([version(row), library.language, *known, subject.algorithm])
 
 
 def version(row: Row) -> str:
@@ -115,9 +107,7 @@ def downloads(subject: Subject, language: str) -> str:
     found = subject.downloads
     if found is None:
         return _NO_DOWNLOADS[language]
-    if found.a_month is None:
-        return f"rank {count(found.rank or 0)} on PyPI"
-    return f"{count(found.a_month)} downloads a month"
+    return f"rank {count(found.rank)} on PyPI" if found.rank else f"{count(found.a_month)} downloads a month"
 
 
 def released(library: Library, asked: str) -> str:
@@ -143,10 +133,6 @@ def unmaintained(subjects: Iterable[Subject], asked: str) -> list[str]:
 def source(subject: Subject) -> str:
     """`downloads: npm, by Socket: a week times 4.3, 2024`; empty where they are unknown."""
     return f"downloads: {subject.downloads.source}, {subject.downloads.date}" if subject.downloads else ""
-
-
-def sign(settled: Settled) -> str:
-    return SIGNS[settled.answer]
 
 
 def note(settled: Settled) -> str:
@@ -180,29 +166,23 @@ def also(row: Row) -> str:
 def missing(rows: Sequence[Row], grid: Grid) -> list[str]:
     """What was to be played and was not: a sentence for each lock of which there is nothing, one for the rest, and one
     for each fault that only some of the locks are to meet."""
+    begun = [row for row in rows if row.runs]
     said = [f"{row.subject.name}: not played{': ' if row.cannot else ''}{row.cannot}." for row in rows if not row.runs]
     said += [
         f"{row.subject.name}: {plural(row.broke_off, 'run')} aborted; to be made again."
-        for row in rows
-        if row.runs and row.broke_off
+        for row in begun
+        if row.broke_off
     ]
-    begun = [row for row in rows if row.runs]
     made, planned = sum(row.runs for row in begun), sum(row.planned for row in begun)
     if made < planned:
         said.append(f"Of the others, {count(made)} of {plural(planned, 'run')} were made so far.")
-    for fault in _met(grid):
-        spared = [row.subject.name for row in rows if row.runs and row.subject.name not in _met(grid)[fault]]
-        if spared:
+    for fault, subjects in met(grid).items():
+        if spared := [row.subject.name for row in begun if row.subject.name not in subjects]:
             said.append(f"{listed(spared)}: not played under {fault}.")
     return said
 
 
-def faults(grid: Grid) -> list[tuple[str, str, str]]:
-    """Each fault that is played: its name, what it is, the options that make it."""
-    return [(fault.name, fault.says, _options(fault)) for fault in FAULTS if fault.name in _met(grid)]
-
-
-def _met(grid: Grid) -> dict[str, set[str]]:
+def met(grid: Grid) -> dict[str, set[str]]:
     """By the name of a fault, the subjects that are to meet it."""
     met: dict[str, set[str]] = {}
     for _, cell in grid.cells.values():
@@ -210,15 +190,7 @@ def _met(grid: Grid) -> dict[str, set[str]]:
     return met
 
 
-def uses() -> list[tuple[str, str]]:
-    return [(use.name, use.says) for use in USES]
-
-
 def command(grid: Grid, settled: Settled) -> str:
     """What makes the first run again that broke the promise."""
     line = settled.broken[0].line
     return facts.command(grid, line.cell, line.seed)
-
-
-def _options(fault: Fault) -> str:
-    return " ".join(f"--{name} {value}" for name, value in fault.options.items())
