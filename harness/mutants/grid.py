@@ -7,10 +7,8 @@ fault at all, show what else finds it, in less time. A correct lock is played th
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
-
-import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.meant import question
@@ -21,8 +19,8 @@ from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, NO_FAULT, PLAIN, ST
 LIMIT_MS: Final = 60_000
 """The time within which a mutant must be found by the standard faults."""
 OWN, REFERENCE = "standard faults", "correct locks"
-_COMPARED: Final = {UNAIMED: "standard faults without aim", PLAIN: "plain nemeses", NO_FAULT: "no fault"}
-
+_Row = tuple[str, str, Conditions]
+"""A name, its lock, and the settings in which that is played."""
 _LISTED: Final = "docs/mutants.md and the published table, results/mutants.md, name them all"
 NEMESES: Final = tuple(dict.fromkeys(name for conditions in CONDITIONS.values() for name in conditions.nemeses))
 """The columns of the table."""
@@ -46,29 +44,32 @@ def mutants_grid(
     for name in faults:
         if name not in NEMESES:
             raise UsageError(f"--faults {name!r} is no column of the table; they are {', '.join(NEMESES)}")
-    kinds = {mutant.name: mutant.conditions.nemeses for mutant in MUTANTS.values()}
-    rows = [(mutant.name, mutant.lock, mutant.conditions) for mutant in MUTANTS.values()]
-    locks = [(name, lock, conditions) for name, (lock, conditions) in CONTROLS.items()]
-    limit = f"{LIMIT_MS // 1000}s"
-    own = tuple(_cell(*row, STANDARD) for row in rows)
-    if quick:
-        controls = tuple(_cell(*row, STANDARD) for row in locks)
-        parts = [_part(OWN, own, seeds, limit, cluster), _part(REFERENCE, controls, 1, "20s", cluster)]
-    else:
-        compared = {kind: tuple(_cell(*row, kind) for row in rows) for kind in _COMPARED}
-        elsewhere = tuple(
-            _cell(*row, kind) for row in rows for kind in kinds[row[0]] if kind != STANDARD and kind not in _COMPARED
+    mutants = [(mutant.name, mutant.lock, mutant.conditions) for mutant in MUTANTS.values()]
+    correct = [(name, lock, conditions) for name, (lock, conditions) in CONTROLS.items()]
+
+    def part(title: str, locks: Sequence[_Row], kinds: Collection[str], seeds: int, seconds: int) -> Part:
+        cells = tuple(
+            Cell(f"{name} · {kind}", {**conditions.options(kind), "lock": lock, "require": LOCK}, at)
+            for name, lock, conditions in locks
+            for kind in conditions.nemeses
+            if kind in kinds and _is_chosen(at := {"lock": name, "nemesis": kind}, only, faults)
         )
-        controls = tuple(_cell(*row, kind) for row in locks for kind in row[2].nemeses)
+        options = {"duration": f"{seconds}s", "recovery": "1s", "cluster": cluster}
+        return Part(title=title, cells=cells, seeds=seeds, options=options)
+
+    limit_s = LIMIT_MS // 1000
+    if quick:
+        parts = [part(OWN, mutants, [STANDARD], seeds, limit_s), part(REFERENCE, correct, [STANDARD], 1, 20)]
+    else:
         parts = [
-            _part(OWN, own, seeds, limit, cluster),
-            _part(_COMPARED[UNAIMED], compared[UNAIMED], seeds, limit, cluster),
-            _part(_COMPARED[PLAIN], compared[PLAIN], seeds, limit, cluster),
-            _part(_COMPARED[NO_FAULT], compared[NO_FAULT], 1, "20s", cluster),
-            _part("one kind of fault", elsewhere, 1, "15s", cluster),
-            _part(REFERENCE, controls, 1, "60s", cluster),
+            part(OWN, mutants, [STANDARD], seeds, limit_s),
+            part("standard faults without aim", mutants, [UNAIMED], seeds, limit_s),
+            part("plain nemeses", mutants, [PLAIN], seeds, limit_s),
+            part("no fault", mutants, [NO_FAULT], 1, 20),
+            part("one kind of fault", mutants, {*NEMESES} - {STANDARD, UNAIMED, PLAIN, NO_FAULT}, 1, 15),
+            part(REFERENCE, correct, NEMESES, 1, 60),
         ]
-    parts = [chosen for part in parts if (chosen := _chosen(part, only, faults)).cells]
+    parts = [each for each in parts if each.cells]
     if not parts:
         raise UsageError("--only and --faults leave no run; --quick plays the standard faults only")
     return check(
@@ -82,19 +83,5 @@ def mutants_grid(
     )
 
 
-def _chosen(part: Part, only: Collection[str], faults: Collection[str]) -> Part:
-    """What is left of a part."""
-    cells = (cell for cell in part.cells if not only or cell.at["lock"] in only)
-    return msgspec.structs.replace(
-        part, cells=tuple(cell for cell in cells if not faults or cell.at["nemesis"] in faults)
-    )
-
-
-def _part(title: str, cells: tuple[Cell, ...], seeds: int, duration: str, cluster: str) -> Part:
-    options = {"duration": duration, "recovery": "1s", "cluster": cluster}
-    return Part(title=title, cells=cells, seeds=seeds, options=options)
-
-
-def _cell(name: str, lock: str, conditions: Conditions, nemesis: str) -> Cell:
-    options = {**conditions.options(nemesis), "lock": lock, "require": LOCK}
-    return Cell(f"{name} · {nemesis}", options, {"lock": name, "nemesis": nemesis})
+def _is_chosen(at: Mapping[str, str], only: Collection[str], faults: Collection[str]) -> bool:
+    return (not only or at["lock"] in only) and (not faults or at["nemesis"] in faults)

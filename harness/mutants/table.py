@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 import msgspec
+from msgspec.structs import replace
 
 from fencepost.text import MISSING, plural
 from harness.campaign.document import DataTable
@@ -15,7 +16,7 @@ from harness.campaign.folder import RunLine
 from harness.campaign.measure import Blamed
 from harness.mutants.explained import NamedCauses, said_of
 from harness.mutants.grid import LIMIT_MS, NEMESES
-from workloads.mutants import CONTROLS, MUTANTS, NO_FAULT, PLAIN, STANDARD, UNAIMED, Mutant
+from workloads.mutants import CONTROLS, MUTANTS, NO_FAULT, PLAIN, STANDARD, UNAIMED, Conditions, Mutant
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,19 +55,16 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         if self.finding is None:
             return not any(field.caught for field in self.fields.values())
         field = self.fields.get(STANDARD)
-        return (
-            field is not None
-            and field.named == field.runs
-            and field.median_ms is not None
-            and field.median_ms <= LIMIT_MS
-        )
+        if field is None or field.median_ms is None:
+            return False
+        return field.named == field.runs and field.median_ms <= LIMIT_MS
 
     @property
-    def others(self) -> Counter[str]:
+    def others(self) -> dict[str, int]:
         """The findings that blame the lock and do not name it, and the number of runs with each, the most frequent
         first."""
         total = sum((Counter(field.others) for field in self.fields.values()), Counter[str]())
-        return Counter(dict(total.most_common()))
+        return dict(total.most_common())
 
 
 def rows_of(lines: Sequence[RunLine]) -> list[Row]:
@@ -75,49 +73,45 @@ def rows_of(lines: Sequence[RunLine]) -> list[Row]:
     for line in lines:
         if line.error is None:
             by_cell.setdefault(line.cell, []).append(line)
-    rows = []
-    for mutant in MUTANTS.values():
-        fields, text = _fields(mutant.name, mutant, by_cell)
-        row = Row(
-            name=mutant.name, line=mutant.line, conditions=mutant.conditions.name, finding=mutant.finding,
-            source=mutant.source, fields=fields, text=text,
-            said=said_of(mutant, [line for kind in NEMESES for line in by_cell.get(f"{mutant.name} · {kind}", ())]),
-            also=tuple(mutant.also),
-        )  # fmt: skip
-        rows.append(row)
-    for name, (_, conditions) in CONTROLS.items():
-        fields, text = _fields(name, None, by_cell)
-        row = Row(
-            name=name, line="nothing is wrong", conditions=conditions.name, finding=None, source="",
-            fields=fields, text=text,
-        )  # fmt: skip
-        rows.append(row)
+    rows = [_row(mutant.name, mutant.conditions, mutant, by_cell) for mutant in MUTANTS.values()]
+    rows += [_row(name, conditions, None, by_cell) for name, (_, conditions) in CONTROLS.items()]
     return [row for row in rows if row.fields]
 
 
-def _fields(
-    name: str, mutant: Mutant | None, by_cell: Mapping[str, list[RunLine]]
-) -> tuple[dict[str, Field], str | None]:
-    fields: dict[str, Field] = {}
-    texts: list[tuple[float, str]] = []
-    for nemesis in NEMESES:
-        lines = by_cell.get(f"{name} · {nemesis}", [])
-        if not lines:
-            continue
-        blamed = [line.figures.blamed if line.figures else () for line in lines]
-        named = [_moments(found, mutant) for found in blamed]
-        sooner = [at for moments in named for at, _ in moments[:1]]
-        fields[nemesis] = Field(
-            runs=len(lines),
-            caught=sum(bool(found) for found in blamed),
-            named=sum(bool(moments) for moments in named),
-            times_ms=tuple(sooner),
-            median_ms=median(sooner) if sooner else None,
-            kinds=dict(Counter(item.kind for found in blamed for item in found)),
-            others=dict(Counter(item.kind for found in blamed for item in found if not _names(mutant, item))),
-        )
-        texts += [moment for moments in named for moment in moments]
-    return fields, min(texts)[1] if texts else None
+def _row(name: str, conditions: Conditions, mutant: Mutant | None, by_cell: Mapping[str, list[RunLine]]) -> Row:
+    played = {nemesis: lines for nemesis in NEMESES if (lines := by_cell.get(f"{name} · {nemesis}"))}
+    fields = {nemesis: _field(lines, mutant) for nemesis, lines in played.items()}
+    every = [line for lines in played.values() for line in lines]
+    moments = [moment for line in every for moment in _moments(_blamed(line), mutant)]
+    row = Row(
+        name=name, line="nothing is wrong", conditions=conditions.name, finding=None, source="", fields=fields,
+        text=min(moments)[1] if moments else None,
+    )  # fmt: skip
+    if mutant is None:
+        return row
+    return replace(
+        row, line=mutant.line, finding=mutant.finding, source=mutant.source, said=said_of(mutant, every),
+        also=tuple(mutant.also),
+    )  # fmt: skip
+
+
+def _field(lines: Sequence[RunLine], mutant: Mutant | None) -> Field:
+    blamed = [_blamed(line) for line in lines]
+    named = [moments for found in blamed if (moments := _moments(found, mutant))]
+    soonest = tuple(moments[0][0] for moments in named)
+    return Field(
+        runs=len(lines),
+        caught=sum(map(bool, blamed)),
+        named=len(named),
+        times_ms=soonest,
+        median_ms=median(soonest) if soonest else None,
+        kinds=dict(Counter(item.kind for found in blamed for item in found)),
+        others=dict(Counter(item.kind for found in blamed for item in found if not _names(mutant, item))),
+    )
+
+
+def _blamed(line: RunLine) -> Sequence[Blamed]:
+    return line.figures.blamed if line.figures else ()
 
 
 def _moments(found: Sequence[Blamed], mutant: Mutant | None) -> list[tuple[float, str]]:
@@ -146,8 +140,7 @@ def _of_all(rows: Sequence[Row], nemesis: str) -> str:
     """`41 of 42, 2.3 s`: the rate of a kind of fault, and its median time over all runs."""
     fields = [field for row in rows if (field := row.fields.get(nemesis))]
     runs, named = sum(field.runs for field in fields), sum(field.named for field in fields)
-    middle_ms = _middle_ms(rows, nemesis)
-    if middle_ms is None:
+    if (middle_ms := _middle_ms(rows, nemesis)) is None:
         return ""
     return f"{named} of {runs}, {f'{middle_ms / 1e3:.1f} s' if math.isfinite(middle_ms) else MISSING}"
 
