@@ -9,7 +9,7 @@ from typing import Final
 
 from fencepost.text import count, milliseconds, percent, plural, printable
 from harness.campaign import wording
-from harness.campaign.aggregate import Summary, contrasts
+from harness.campaign.aggregate import UNITS, Summary, contrasts
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.grid import Grid, Part
 from harness.config import RunConfig
@@ -42,9 +42,8 @@ def answer(part: Part, found: Sequence[Summary]) -> list[str]:
     spared = [s for s in done if not s.violated["lock"].events]
     said = []
     if hit:
-        named = ", ".join(printable(s.cell.name) for s in hit[:6]) + (
-            f" and {len(hit) - 6} more" if len(hit) > 6 else ""
-        )
+        more = f" and {len(hit) - 6} more" if len(hit) > 6 else ""
+        named = ", ".join(printable(s.cell.name) for s in hit[:6]) + more
         said.append(
             f"Two clients were inside at once, and the lock is to blame, in {len(hit)} of "
             f"{plural(len(done), 'configuration')}: {named}."
@@ -55,7 +54,7 @@ def answer(part: Part, found: Sequence[Summary]) -> list[str]:
         which = "the others" if hit else plural(len(done), "configuration")
         said.append(
             f"No violation was seen in {which}. That is no proof: where the fewest runs tried "
-            f"({printable(worst.cell.name)}, {wording.count(rate, wording.unit(unit, many=True))}), one may still "
+            f"({printable(worst.cell.name)}, {wording.count(rate, UNITS[unit])}), one may still "
             f"happen in up to {percent(rate.high, up=True)} of runs; each cell shows its own bound."
         )
     return [*said, counting]

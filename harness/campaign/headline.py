@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from string import Template
 
 from harness.campaign import wording
-from harness.campaign.aggregate import Summary, Unit, pooled, ratio_of_speeds
+from harness.campaign.aggregate import UNITS, Summary, Unit, pooled, ratio_of_speeds
 from harness.campaign.grid import Headline, Pool
 from harness.campaign.statistics import Rate
 
@@ -19,7 +19,10 @@ def rows(headline: Headline, found: Sequence[Summary]) -> list[tuple[str, Unit, 
 def sentences(headline: Headline, found: Sequence[Summary]) -> str:
     """The text with every figure in its place."""
     by_name = {summary.cell.name: summary for summary in found}
-    said = {name: _rate(*pooled(_cells(pool, found))) for name, pool in headline.rates.items()}
+    said = {}
+    for name, pool in headline.rates.items():
+        unit, rate = pooled(_cells(pool, found))
+        said[name] = wording.counted(rate, UNITS[unit])
     for name, pairs in headline.speeds.items():
         ratios = [ratio_of_speeds(by_name[first].by_seed, by_name[second].by_seed) for first, second in pairs]
         said[name] = wording.span([ratio[0] for ratio in ratios if ratio])
@@ -31,8 +34,3 @@ def sentences(headline: Headline, found: Sequence[Summary]) -> str:
 
 def _cells(pool: Pool, found: Sequence[Summary]) -> list[Summary]:
     return [summary for summary in found if summary.cell.name in pool.cells]
-
-
-def _rate(unit: Unit, rate: Rate) -> str:
-    """`215 of 401 opportunities in 30 runs: 54 % (42 % to 64 %)`."""
-    return wording.counted(rate, wording.unit(unit, many=True))

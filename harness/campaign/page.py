@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, Final
 
@@ -25,12 +25,11 @@ from harness.campaign.document import (
     StillPictures,
     Strong,
     StudyDocument,
-    TableField,
     folders,
     paragraphs,
 )
 from harness.campaign.grid import Part
-from harness.campaign.matrices import Matrix, left_behind, matrices
+from harness.campaign.matrices import left_behind, matrices
 from harness.campaign.study import Played
 
 _MOST_PANELS: Final = 12
@@ -151,12 +150,12 @@ def _part(part: Part, found: list[Summary]) -> Iterator[Block]:
     yield Heading(part.title, 3)
     yield from paragraphs([part.text] if part.text else [])
     yield from paragraphs(facts.answer(part, found), "says")
-    yield from _tables(matrices(part, found))
+    yield from matrices(part, found)
     if is_safety:
         yield Paragraph(_FIELDS, "hint")
     if left := list(left_behind(part, found)):
         yield Heading("Orphaned keys, slow acquires", 4)
-        yield from _tables(left)
+        yield from left
         yield Paragraph(_LEFT_FIELDS, "hint")
     if asked:
         yield Heading("Compare", 4)
@@ -170,15 +169,6 @@ def _part(part: Part, found: list[Summary]) -> Iterator[Block]:
     if others:
         title = f"{len(others)} comparisons between configurations that differ in one thing"
         yield Folded(title, list(_comparisons(part, others)), page_only=bool(asked))
-
-
-def _tables(each: Iterable[Matrix]) -> Iterator[Block]:
-    for matrix in each:
-        rows = [
-            [name, *(TableField(box.value, box.note, box.tone) if box else "" for box in boxes)]
-            for name, boxes in matrix.rows
-        ]
-        yield DataTable((matrix.corner, *matrix.columns), rows, "matrix", matrix.title)
 
 
 def _comparisons(part: Part, compared: Sequence[Contrast]) -> Iterator[Block]:

@@ -11,7 +11,8 @@ from markupsafe import Markup, escape
 
 from fencepost.text import number, printable
 from harness.campaign import wording
-from harness.campaign.aggregate import Summary, Unit
+from harness.campaign.adding import total_by_name
+from harness.campaign.aggregate import UNITS, Summary, Unit
 from harness.campaign.durations import middle_ms
 from harness.campaign.statistics import Rate
 from harness.report.charts import Frame, decade, nice
@@ -53,7 +54,7 @@ def rates(rows: Sequence[tuple[str, Unit, Rate]], width: int = 1184) -> Markup:
                     f'<line class="whisker {hit}" x1="{end:.1f}" x2="{end:.1f}" y1="{y - 4}" y2="{y + 4}"/>'
                 )
             frame.parts.append(f'<circle class="{hit}" cx="{x(rate.share or 0):.1f}" cy="{y}" r="4"/>')
-        text = escape(wording.count(rate, wording.unit(unit, many=True)))
+        text = escape(wording.count(rate, UNITS[unit]))
         frame.parts.append(f'<text class="tick" x="{frame.x1 + 14}" y="{y + 4}">{text}</text>')
     return frame.svg()
 
@@ -62,11 +63,7 @@ def latencies(series: Sequence[Series], label: str, width: int = 570, height: in
     """For each series the share of granted acquire calls that took at most so long; None without any."""
     pooled = []
     for index, (_, found) in enumerate(series):
-        counts: dict[int, int] = {}
-        for summary in found:
-            for place, times in summary.total.acquire.items():
-                counts[place] = counts.get(place, 0) + times
-        if counts:
+        if counts := total_by_name([summary.total.acquire for summary in found]):
             pooled.append((index, np.array(sorted(counts), np.int64), counts))
     if not pooled:
         return None

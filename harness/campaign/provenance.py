@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
+
 from fencepost.text import MISSING, count, listed, plural, printable
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.grid import Grid
@@ -18,17 +20,18 @@ _STAMP: Final = "%Y%m%dT%H%M%S"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """`versions`: by what they are of, as the runs recorded them. `runs`: finished; `planned`; `broke_off`: made again
-    when the study goes on. `left_out`: a sentence each. `command`: the different ones, a line each."""
+    """`versions`: by what they are of, as the runs recorded them. `made`: the first day and the last. `finished`: of
+    the `planned` runs; `broke_off`: made again when the study goes on. `left_out`: a sentence each. `command`: the
+    different ones, a line each."""
 
     revisions: Mapping[str, int]
     versions: Mapping[str, Sequence[str]]
     machine: Mapping[str, object]
-    dates: Sequence[str]
-    seeds: str
-    runs: int
+    made: Sequence[str]
+    finished: int
     planned: int
     broke_off: int
+    seeds: str
     left_out: Sequence[str]
     command: str
 
@@ -43,27 +46,15 @@ class Provenance:
             *versions,
             *unsaid,
             ("machine", machine_line(self.machine)),
-            ("made", " to ".join(dict.fromkeys(self.dates)) or UNKNOWN),
-            ("runs", f"{count(self.runs)} of {plural(self.planned, 'run')}{broke_off}"),
+            ("made", " to ".join(dict.fromkeys(self.made)) or UNKNOWN),
+            ("runs", f"{count(self.finished)} of {plural(self.planned, 'run')}{broke_off}"),
             ("seeds", self.seeds),
             ("left out", " ".join(f"{said.rstrip('.')}." for said in self.left_out) or "nothing"),
         ]
 
     def to_builtins(self) -> dict[str, object]:
         """For JSON. `revision`: of most of the runs."""
-        return {
-            "revision": next(iter(self.revisions), ""),
-            "revisions": dict(self.revisions),
-            "versions": self.versions,
-            "machine": self.machine,
-            "made": self.dates,
-            "finished": self.runs,
-            "planned": self.planned,
-            "broke_off": self.broke_off,
-            "seeds": self.seeds,
-            "left_out": self.left_out,
-            "command": self.command,
-        }
+        return {"revision": next(iter(self.revisions), ""), **msgspec.to_builtins(self)}
 
 
 def provenance_of(campaign: Campaign, lines: Sequence[RunLine], left_out: Iterable[str] = ()) -> Provenance:
@@ -75,11 +66,11 @@ def provenance_of(campaign: Campaign, lines: Sequence[RunLine], left_out: Iterab
         revisions=dict(revisions.most_common()) or ({campaign.revision: 0} if campaign.revision else {}),
         versions=_versions(finished),
         machine=campaign.machine,
-        dates=[dates[0], dates[-1]] if dates else [],
-        seeds=_seeds(campaign.grid),
-        runs=len(finished),
+        made=[dates[0], dates[-1]] if dates else [],
+        finished=len(finished),
         planned=campaign.grid.run_count,
         broke_off=len(lines) - len(finished),
+        seeds=_seeds(campaign.grid),
         left_out=list(left_out),
         command="\n".join(dict.fromkeys(campaign.command.splitlines())),
     )

@@ -69,7 +69,7 @@ class Played:
         each run. `facts`: what stands below the title beside the machine. `left_out`: what was to be played, and was
         not."""
         made = provenance_of(self.campaign, self.lines, left_out)
-        runs = f"{count(made.runs)} of {plural(made.planned, 'run')}"
+        runs = f"{count(made.finished)} of {plural(made.planned, 'run')}"
         return StudyDocument(
             name=name,
             title=title or printable(self.campaign.grid.title),

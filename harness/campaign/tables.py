@@ -17,12 +17,8 @@ def details(summary: Summary) -> list[tuple[str, str]]:
     unit, rate = summary.main_rate
     return [
         ("Runs", wording.verdicts(summary)),
-        (f"Violations by {wording.unit(unit)}", wording.counted(rate)),
-        *(
-            (f"Violations by {wording.unit(u)}", wording.counted(r))
-            for u, r in summary.per_unit.items()
-            if u != unit and r.trials
-        ),
+        (f"Violations by {unit}", wording.counted(rate)),
+        *((f"Violations by {u}", wording.counted(r)) for u, r in summary.per_unit.items() if u != unit and r.trials),
         *(
             (f"Runs with an overlap, {whose}", wording.counted(summary.violated[blame]))
             for blame, whose in (("client", "a client to blame"), ("undecided", "undecided"))
@@ -47,12 +43,12 @@ def figures_of(found: Sequence[Summary]) -> DataTable:
 
 def comparison(contrast: Contrast) -> tuple[str, ...]:
     """A row of the table of comparisons."""
-    first, second = wording.names(contrast)
+    first, second = printable(contrast.first.name), printable(contrast.second.name)
     if contrast.part.kind == "cost":
         return first, second, wording.speed(contrast)
     p = contrast.difference.p if contrast.difference else None
     return (
-        first, second, wording.unit(contrast.unit), wording.difference(contrast), wording.p_value(p),
+        first, second, contrast.unit, wording.difference(contrast), wording.p_value(p),
         wording.p_value(contrast.p_holm), wording.p_value(contrast.p_paired), wording.p_value(contrast.p_paired_holm),
         wording.speed(contrast),
     )  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.text import MISSING, percent, plural, printable
-from harness.campaign.aggregate import UNITS, Contrast, Summary, Unit
+from fencepost.text import MISSING, percent, plural
+from harness.campaign.aggregate import Contrast, Summary
 from harness.campaign.statistics import Rate
 
 METHOD: Final = (
@@ -45,10 +45,6 @@ def count(rate: Rate, what: str = "") -> str:
     return f"{rate.events:,} of {rate.trials:,}{f' {what}' if what else ''}{runs}"
 
 
-def unit(name: Unit, many: bool = False) -> str:
-    return UNITS[name] if many else name
-
-
 def difference(contrast: Contrast) -> str:
     """`+12 points (+3 to +27)`: percentage points, with the 95 % interval."""
     if contrast.difference is None:
@@ -83,10 +79,6 @@ def shares(found: Sequence[float]) -> str:
     """`33 % to 34 %`, or the one number that both ends are; a dash without any."""
     ends = dict.fromkeys(percent(end) for end in (min(found), max(found))) if found else [MISSING]
     return " to ".join(ends)
-
-
-def names(contrast: Contrast) -> tuple[str, str]:
-    return printable(contrast.first.name), printable(contrast.second.name)
 
 
 def verdicts(summary: Summary) -> str:

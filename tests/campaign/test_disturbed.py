@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.campaign.aggregate import summaries
+from harness.campaign.document import TableField
 from harness.campaign.export import cells_frame, runs_frame
 from harness.campaign.folder import RunLine
 from harness.campaign.matrices import matrices
@@ -57,7 +58,8 @@ def lines(disturbed: tuple[str, ...]) -> list[RunLine]:
 def test_a_cell_of_disturbed_runs_says_so_wherever_it_is_shown() -> None:
     why = ("scheduling delay of clients 180 ms (p99)",)
     first, *others = found = summaries(grid(), lines(why))
-    notes = [box.note for matrix in matrices(grid().parts[0], found) for _, row in matrix.rows for box in row if box]
+    fields = [field for table in matrices(grid().parts[0], found) for row in table.rows for field in row]
+    notes = [field.note for field in fields if isinstance(field, TableField)]
     assert sum("2 of 2 runs too disturbed" in note for note in notes) == 1
     assert [text for name, text in details(first) if "disturbed" in name] == [f"2: {why[0]}"]
     assert not any("disturbed" in name for other in others for name, _ in details(other))
