@@ -6,12 +6,13 @@ for the reference lock and a real library; and what each policy costs without an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from itertools import product
 
 from cluster.backends import process
 from cluster.persistence import POLICIES, Policy
+from fencepost.text import plural
 from harness.campaign.grid import Cell, Grid, Headline, Part, Pool, every_combination
 
 _KEPT = "what the servers keep"
@@ -38,9 +39,10 @@ _POLICY_WORDS = (
 )
 
 
-def _safety(locks: tuple[str, ...], seeds: int, durations: Mapping[str, str], recovery: str) -> Part:
-    """`durations`: of the load, by restart. After a delayed one it takes longer until the next server can go down, so
-    that the same number of opportunities takes three times as long."""
+def _safety(locks: tuple[str, ...], seeds: int, at_once: str, delayed: str, recovery: str) -> Part:
+    """`at_once`, `delayed`: how long the load is, by restart. After a delayed one it takes longer until the next server
+    can go down, so that the same number of opportunities takes three times as long."""
+    durations = dict(zip(_RESTARTS, (at_once, delayed), strict=True))
     cells = tuple(
         Cell(
             name=f"{policy} · {strike}, {restart} · {lock}",
@@ -80,18 +82,12 @@ def _safety(locks: tuple[str, ...], seeds: int, durations: Mapping[str, str], re
     )
 
 
-def _cost(
-    policies: tuple[Policy, ...],
-    clients: tuple[int, ...],
-    keys: dict[str, dict[str, str]],
-    seeds: int,
-    duration: str,
-) -> Part:
+def _cost(policies: Sequence[Policy], clients: Sequence[int], keys: Sequence[int], seeds: int, duration: str) -> Part:
     cells = every_combination(
         {
             _KEPT: {policy: {"persistence": policy, "require": "lease"} for policy in policies},
-            "clients": {f"{n} client" + ("s" if n > 1 else ""): {"clients": str(n)} for n in clients},
-            "keys": keys,
+            "clients": {plural(n, "client"): {"clients": str(n)} for n in clients},
+            "keys": {"one key" if n == 1 else f"{n:,} keys": {"keys": str(n)} for n in keys},
         }
     )
     return Part(
@@ -121,38 +117,32 @@ def _headline(safety: Part, cost: Part) -> Headline:
     """Cells are counted together only where each could have failed: a remedy is not tried by an outage in which its
     server forgets nothing anyway (`docs/persistence.md` has what each keeps)."""
 
-    def pool(label: str, restart: str, policies: tuple[str, ...], strikes: tuple[str, ...]) -> Pool:
-        return Pool(label, tuple(cells(restart, {(policy, strike) for policy in policies for strike in strikes})))
-
-    def cells(restart: str, outages: AbstractSet[tuple[str, str]]) -> Iterator[str]:
-        for cell in safety.cells:
-            if cell.at["restart"] == restart and (cell.at[_KEPT], cell.at["went down by"]) in outages:
-                yield cell.name
+    def pool(label: str, restart: str, outages: AbstractSet[tuple[str, str]]) -> Pool:
+        some = (cell for cell in safety.cells if cell.at["restart"] == restart)
+        return Pool(label, tuple(cell.name for cell in some if (cell.at[_KEPT], cell.at["went down by"]) in outages))
 
     at_once, delayed = _RESTARTS
     crash, power = _STRIKES
-    rates = {
-        "nothing": pool("nothing kept, back at once", at_once, ("none",), (crash, power)),
-        "rdb": pool("rdb, back at once", at_once, ("rdb",), (crash, power)),
-    }
-    for policy in ("aof-no", "aof-everysec", "aof-always"):
-        for strike in (crash, power):
-            name = f"{policy}_{strike}".replace("-", "_").replace(" ", "_")
-            rates[name] = pool(f"{policy}, {strike}, back at once", at_once, (policy,), (strike,))
     every = set(product(POLICIES, _STRIKES))
     kept = {(policy, crash) for policy in POLICIES if policy.startswith("aof")} | {("aof-always", power)}
-    rates["delayed"] = Pool(f"something forgotten, {delayed}", tuple(cells(delayed, every - kept)))
-    rates["delayed_kept"] = Pool(f"nothing forgotten, {delayed}", tuple(cells(delayed, kept)))
+    rates = {
+        "nothing": pool("nothing kept, back at once", at_once, {("none", crash), ("none", power)}),
+        "rdb": pool("rdb, back at once", at_once, {("rdb", crash), ("rdb", power)}),
+    }
+    for policy, strike in product(("aof-no", "aof-everysec", "aof-always"), _STRIKES):
+        name = f"{policy}_{strike}".replace("-", "_").replace(" ", "_")
+        rates[name] = pool(f"{policy}, {strike}, back at once", at_once, {(policy, strike)})
+    rates["delayed"] = pool(f"something forgotten, {delayed}", delayed, every - kept)
+    rates["delayed_kept"] = pool(f"nothing forgotten, {delayed}", delayed, kept)
     others = [
         (first.name, second.name)
         for first, second in product(cost.cells, cost.cells)
         if first.at[_KEPT] == "none" and second.at == {**first.at, _KEPT: "aof-always"}
     ]
     struck = [
-        (f"none · {strike}, {delayed} · {cell.at['lock']}", cell.name)
+        (f"none · {cell.at['went down by']}, {delayed} · {cell.at['lock']}", cell.name)
         for cell in safety.cells
         if cell.at[_KEPT] == "aof-always" and cell.at["restart"] == at_once
-        for strike in (cell.at["went down by"],)
     ]
     return Headline(
         text="When a server that mattered went down, kept nothing and was back at once, two clients were inside in "
@@ -182,27 +172,21 @@ def _grid(name: str, title: str, parts: tuple[Part, Part]) -> Grid:
     )
 
 
-def _durations(at_once: str, delayed: str) -> dict[str, str]:
-    return dict(zip(_RESTARTS, (at_once, delayed), strict=True))
-
-
-_ONE_KEY = {"keys": "1"}
-_MANY_KEYS = {"keys": "1000"}
 _TITLE = "Redlock when servers forget: fsync=always or a delayed restart?"
 
 GRID = _grid(
     "fsync",
     _TITLE,
     (
-        _safety(("redlock", "redlock-ng"), seeds=10, durations=_durations("8s", "26s"), recovery="1s"),
-        _cost(POLICIES, (1, 4, 16, 64), {"one key": _ONE_KEY, "1,000 keys": _MANY_KEYS}, seeds=3, duration="10s"),
+        _safety(("redlock", "redlock-ng"), seeds=10, at_once="8s", delayed="26s", recovery="1s"),
+        _cost(POLICIES, (1, 4, 16, 64), (1, 1000), seeds=3, duration="10s"),
     ),
 )
 QUICK = _grid(
     "fsync-quick",
     f"{_TITLE} (quick form)",
     (
-        _safety(("redlock",), seeds=1, durations=_durations("8s", "16s"), recovery="200ms"),
-        _cost(("none", "aof-everysec", "aof-always"), (1, 16), {"1,000 keys": _MANY_KEYS}, seeds=1, duration="3s"),
+        _safety(("redlock",), seeds=1, at_once="8s", delayed="16s", recovery="200ms"),
+        _cost(("none", "aof-everysec", "aof-always"), (1, 16), (1000,), seeds=1, duration="3s"),
     ),
 )

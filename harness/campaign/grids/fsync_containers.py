@@ -5,14 +5,20 @@ A container takes a second or two to come back, so leases are longer here than i
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from harness.campaign.grid import Cell, Grid, Headline, Part, Pool
 
 _TTL = "4s"
 _KEPT = "what the servers keep"
 _BACK = "back"
-_DELAYS = {"at once": "0", "after 0.3 TTL": "0.3ttl", "after 1 TTL": "1ttl", "after 1.2 TTL": "1.2ttl"}
-_LOADS = {"at once": "60s", "after 0.3 TTL": "60s", "after 1 TTL": "90s", "after 1.2 TTL": "100s"}
-"""The later a server comes back, the longer it takes until the next one can go down."""
+_DELAYS = {
+    "at once": ("0", "60s"),
+    "after 0.3 TTL": ("0.3ttl", "60s"),
+    "after 1 TTL": ("1ttl", "90s"),
+    "after 1.2 TTL": ("1.2ttl", "100s"),
+}
+"""The delays, each with the load: the later a server comes back, the longer it takes until the next can go down."""
 _SHARED = {
     "cluster": "docker",
     "lock": "redlock",
@@ -35,11 +41,11 @@ _DELAYED = Part(
             options={
                 "persistence": "none",
                 "nemesis": f"hunt:how=crash,restart-delay={delay}",
-                "duration": _LOADS[word],
+                "duration": load,
             },
             at={_BACK: word},
         )
-        for word, delay in _DELAYS.items()
+        for word, (delay, load) in _DELAYS.items()
     ),
     seeds=_SEEDS,
     options=_SHARED,
@@ -54,7 +60,7 @@ _SYNCED = Part(
             options={
                 "persistence": policy,
                 "nemesis": "hunt:how=power,restart-delay=0",
-                "duration": _LOADS["at once"],
+                "duration": _DELAYS["at once"][1],
             },
             at={_KEPT: policy},
         )
@@ -65,12 +71,8 @@ _SYNCED = Part(
 )
 
 
-def _pool(cell: Cell) -> Pool:
-    return Pool(cell.name, (cell.name,))
-
-
-_AT_ONCE, _THIRD, _ONE, _LONGER = _DELAYED.cells
-_EVERYSEC, _ALWAYS = _SYNCED.cells
+_RATES = ("nothing", "third", "one", "longer", "everysec", "always")
+"""The name of each cell's rate in the headline."""
 
 GRID = Grid(
     name="fsync-containers",
@@ -88,23 +90,15 @@ GRID = Grid(
         "was cut and it was back at once, it was $everysec with a log that is synced once a second, and $always with "
         "fsync=always.",
         rates={
-            "nothing": _pool(_AT_ONCE),
-            "third": _pool(_THIRD),
-            "one": _pool(_ONE),
-            "longer": _pool(_LONGER),
-            "everysec": _pool(_EVERYSEC),
-            "always": _pool(_ALWAYS),
+            name: Pool(cell.name, (cell.name,))
+            for name, cell in zip(_RATES, (*_DELAYED.cells, *_SYNCED.cells), strict=True)
         },
     ),
     parts=(_DELAYED, _SYNCED),
 )
-QUICK = Grid(
+QUICK = replace(
+    GRID,
     name="fsync-containers-quick",
     title=f"{GRID.title} (quick form)",
-    question=GRID.question,
-    introduction=GRID.introduction,
-    headline=GRID.headline,
-    parts=tuple(
-        Part(title=part.title, text=part.text, cells=part.cells, seeds=1, options=part.options) for part in GRID.parts
-    ),
+    parts=tuple(replace(part, seeds=1) for part in GRID.parts),
 )
