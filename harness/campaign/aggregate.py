@@ -98,11 +98,9 @@ def contrasts(part: Part, found: Iterable[Summary]) -> list[Contrast]:
     for axis, values in part.axes.items():
         baseline = part.baseline.get(axis, values[0])
         for a, b in combinations(part.cells, 2):
-            if {name for name in a.at if a.at.get(name) != b.at.get(name)} == {axis} and a.at.keys() == b.at.keys():
-                if a.at[axis] == baseline:
-                    chosen.append((axis, a, b))
-                elif b.at[axis] == baseline:
-                    chosen.append((axis, b, a))
+            differing = {name for name, value in a.at.items() if value != b.at.get(name)}
+            if differing == {axis} and a.at.keys() == b.at.keys() and baseline in (a.at[axis], b.at[axis]):
+                chosen.append((axis, a, b) if a.at[axis] == baseline else (axis, b, a))
     cells = {cell.name: cell for cell in part.cells}
     chosen += [("", cells[a], cells[b]) for a, b in part.pairs]
     return _adjusted([_contrast(part, axis, by_name[a.name], by_name[b.name]) for axis, a, b in chosen])

@@ -136,12 +136,9 @@ class CampaignFolder:
         with AppendLog(self.path / "runs.jsonl") as log:
             log.append(line)
 
-    def timelines(self) -> dict[str, dict[str, Any]]:
-        """By cell, a moment of each one that has any: an overlap, or all of a scripted run."""
-        return {cell: moment for (cell, finding), moment in self.all_timelines().items() if not finding}
-
     def all_timelines(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """Every moment that was kept, by cell and kind of finding; that kind is empty as in `timelines`."""
+        """Every moment that was kept, by cell and kind of finding; that kind is empty for an overlap, and for all of a
+        scripted run."""
         paths = sorted((self.path / "timelines").glob("*.json"))
         found = ((read_json(path, _Of), read_json(path, dict[str, Any])) for path in paths)
         return {(of.cell, of.finding): moment for of, moment in found}

@@ -1,12 +1,13 @@
-"""Every form of a document: a page that needs nothing but itself, Markdown, CSV and JSON."""
+"""Every form of a document: a page that needs nothing but itself, Markdown, CSV, JSON; and a table at the terminal."""
 
 from __future__ import annotations
 
 import msgspec
 from markupsafe import Markup, escape
+from rich.table import Table
 
 from fencepost.text import printable
-from harness.campaign.document import Code, Strong, StudyDocument, Text
+from harness.campaign.document import Code, DataTable, Strong, StudyDocument, TableField, Text
 from harness.campaign.prose import html as prose
 from harness.campaign.to_markdown import markdown
 from harness.report.html import render, script_json
@@ -43,3 +44,13 @@ def forms_of(document: StudyDocument) -> dict[str, str | bytes]:
 def _json(document: StudyDocument) -> bytes:
     value = {"schema_version": 1, "title": document.title, **document.made.to_builtins(), **document.numbers}
     return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
+
+
+def at_terminal(shown: DataTable) -> Table:
+    """Its texts; notes, links and pictures are for the page."""
+    table = Table(box=None, pad_edge=False)
+    for head in shown.heads:
+        table.add_column(head, overflow="fold")
+    for row in shown.rows:
+        table.add_row(*(cell.text if isinstance(cell, TableField) else "".join(cell) for cell in row))
+    return table

@@ -21,7 +21,6 @@ from harness.campaign.provenance import versions_of
 from harness.config import RunConfig
 from harness.options import parse_replacements, parse_run
 from harness.run.messages import Failed
-from harness.run.plan import Setup
 from harness.run.prepare import prepare, prepare_setup
 from harness.run.snapshot import Display
 from harness.scripts import play as scripted
@@ -64,7 +63,7 @@ def config_of(script: str, words: Sequence[str], *, to_be_made: bool = True) -> 
     """The configuration of such a run. If the run is `to_be_made`, also checks that this machine can make it, as far as
     that can be told beforehand: one that is on record needs neither its lock nor a server. Raises UsageError and
     BrokenEnvironmentError."""
-    config = _experiment(script).config(**parse_replacements("script", words)) if script else parse_run(words)
+    config = _scripted_config(_experiment(script), words) if script else parse_run(words)
     if to_be_made:
         (prepare_setup if script else prepare)(config)
     return config
@@ -106,7 +105,8 @@ def _begun(order: Order) -> tuple[Experiment | None, RunFolder, Callable[[Displa
     """The experiment, if one is played; the new folder; and what fills it."""
     results = Path(order.results)
     if order.script:
-        experiment, setup = _scripted(order.script, order.words)
+        experiment = _experiment(order.script)
+        setup = prepare_setup(_scripted_config(experiment, order.words))
         run = scripted.new_folder(experiment, setup, order.script, results)
         return experiment, run, partial(scripted.record, experiment, setup, order.script, run)
     prepared = prepare(parse_run(order.words))
@@ -115,13 +115,12 @@ def _begun(order: Order) -> tuple[Experiment | None, RunFolder, Callable[[Displa
     return None, run, lambda display: record_run(prepared, run, display, enough)
 
 
-def _scripted(script: str, words: Sequence[str]) -> tuple[Experiment, Setup]:
-    """The experiment of this name, and what its run stands on. Raises UsageError for several, or none."""
-    experiment = _experiment(script)
-    return experiment, prepare_setup(experiment.config(**parse_replacements("script", words)))
+def _scripted_config(experiment: Experiment, words: Sequence[str]) -> RunConfig:
+    return experiment.config(**parse_replacements("script", words))
 
 
 def _experiment(script: str) -> Experiment:
+    """The experiment of this name. Raises UsageError for several, or none."""
     experiments = find_experiments(script)
     if len(experiments) != 1:
         raise UsageError(f"{script} is {len(experiments)} experiments; name one of them")

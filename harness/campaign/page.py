@@ -1,9 +1,10 @@
-"""The report of a comparison: it explains itself to a reader who never saw the project."""
+"""`fencepost compare` as a study, and its report: it explains itself to a reader who never saw the project."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +12,7 @@ import pandas as pd
 
 from fencepost.text import count, plural, printable
 from harness.campaign import export, facts, headline, plots, tables, wording
-from harness.campaign.aggregate import Contrast, Summary, contrasts
+from harness.campaign.aggregate import Contrast, Summary, contrasts, summaries
 from harness.campaign.document import (
     LOOK_INTO,
     Block,
@@ -28,9 +29,10 @@ from harness.campaign.document import (
     folders,
     paragraphs,
 )
-from harness.campaign.grid import Part
+from harness.campaign.grid import Grid, Part
 from harness.campaign.matrices import left_behind, matrices
-from harness.campaign.study import Played
+from harness.campaign.study import Played, Study
+from harness.config import REPORTS
 
 _MOST_PANELS: Final = 12
 _UNFINISHED: Final = "This campaign is not finished: what follows is drawn from the runs that are there."
@@ -89,6 +91,17 @@ _HOW_TO_READ: Final = (
         "2.3 %.",
     ),
 )
+
+
+def comparison(grid: Grid, report: Path | None, *, yes: bool) -> Study[Sequence[Summary]]:
+    """`fencepost compare` as a study. Exit code 0: all runs are finished; 2: not."""
+    return Study(
+        grid=grid,
+        place=report or REPORTS / grid.name,
+        settle=lambda played: summaries(played.campaign.grid, played.lines),
+        document=document_of,
+        yes=yes,
+    )
 
 
 def document_of(played: Played, found: Sequence[Summary]) -> StudyDocument:

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from harness.campaign.document import DataTable
 from harness.campaign.folder import RunLine, finished_runs
+from harness.campaign.forms import at_terminal
 from harness.campaign.grid import Grid
 from harness.campaign.study import Played, Study
-from harness.campaign.to_terminal import at_terminal
 from harness.claims import wording
 from harness.claims.claim import Claim, Trial
 from harness.claims.edges import EDGES, Seen, seen_of

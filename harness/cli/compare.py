@@ -52,7 +52,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 def _compare(call: Call) -> int:
     from harness.campaign.grid import check, common_options, from_axes, load_grid, with_options
-    from harness.campaign.session import comparison
+    from harness.campaign.page import comparison
 
     arguments: Arguments = call.arguments
     seeds, first_seed = arguments.seeds, arguments.first_seed

@@ -10,8 +10,8 @@ from typing import Final
 from rich.console import Console
 
 from harness.campaign.document import DataTable
+from harness.campaign.forms import at_terminal
 from harness.campaign.study import Study
-from harness.campaign.to_terminal import at_terminal
 from harness.checkers.explained import explain
 from harness.checkers.judge import judge_so_far
 from harness.mutants import explained

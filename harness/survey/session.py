@@ -14,8 +14,8 @@ from fencepost.errors import UsageError
 from fencepost.text import listed
 from harness.campaign.document import DataTable
 from harness.campaign.folder import Campaign, read_campaign, read_run_lines
+from harness.campaign.forms import at_terminal
 from harness.campaign.study import Played, Study
-from harness.campaign.to_terminal import at_terminal
 from harness.survey import wording
 from harness.survey.findings import FOLDER, Finding, read_findings
 from harness.survey.grid import FAULT_NAMED, survey_grid

@@ -70,5 +70,5 @@ def test_a_moment_is_kept_for_each_kind_of_finding_and_overlaps_are_those_of_the
         "": "an overlap",
         "late-grant": "a late yes",
     }
-    assert folder.timelines()[cell]["text"] == "an overlap"
+    assert folder.all_timelines()[cell, ""]["text"] == "an overlap"
     folder.close()
