@@ -5,7 +5,7 @@ A finding shows if each of its runs has the finding of the judge that it is abou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -86,20 +86,16 @@ def _in_ms(value: str, ttl_ms: int) -> str:
 
 
 def replayed(grid: Grid, lines: Sequence[RunLine]) -> list[Replayed]:
-    """Each cell of the grid with its judged runs."""
-    return list(_replayed(grid, lines))
-
-
-def _replayed(grid: Grid, lines: Sequence[RunLine]) -> Iterator[Replayed]:
+    """Each cell of the grid with its judged runs, once for each finding that they show."""
+    found = []
     for name, (part, cell) in grid.cells.items():
         judged = [line for line in lines if line.cell == name and line.error is None]
         ttl_ms = int({**part.options, **cell.options}["ttl"].removesuffix("ms"))
-        at = cell.at
-        name_of_text = PUBLISHED_AS.get(at["finding"], at["finding"])
-        yield Replayed(name_of_text, at["lock"], at["kind"], at["settings"], ttl_ms, name, judged)
-        for also in ALSO_SHOWN:
-            if also.of == at["finding"] and at["lock"] in also.locks:
-                yield Replayed(also.finding, at["lock"], also.kind, at["settings"], ttl_ms, name, judged)
+        finding, lock, settings = (cell.at[axis] for axis in ("finding", "lock", "settings"))
+        shown = [(PUBLISHED_AS.get(finding, finding), cell.at["kind"])]
+        shown += [(also.finding, also.kind) for also in ALSO_SHOWN if also.of == finding and lock in also.locks]
+        found += [Replayed(text, lock, kind, settings, ttl_ms, name, judged) for text, kind in shown]
+    return found
 
 
 def document_of(played: Played, found: Sequence[Replayed]) -> StudyDocument:

@@ -59,8 +59,6 @@ _KINDS: Final[Mapping[Kind, str]] = {
     "group": "a group",
 }
 _Text = Callable[[object], str]
-UNITS: Final = {"data": "of runs lost data", "available": "served"}
-"""What the shares behind a recommendation count, by need."""
 
 
 def document_of(played: Played, rows: Sequence[SystemRow]) -> StudyDocument:
@@ -190,15 +188,8 @@ def _guarded(row: SystemRow) -> TableField:
 def _spread(row: SystemRow, spread: RunSpread | None, text: _Text) -> TableField:
     if spread is None or spread.middle is None:
         return TableField(MISSING)
-    return TableField(_said(spread, text), _range(spread, text), to=f"#{row.system.name}", why=_from(spread.cells))
-
-
-def _said(spread: RunSpread, text: _Text) -> str:
-    return text(spread.middle)
-
-
-def _range(spread: RunSpread, text: _Text) -> str:
-    return "one run" if spread.runs == 1 else f"{text(spread.low)} to {text(spread.high)}, {spread.runs} runs"
+    span = "one run" if spread.runs == 1 else f"{text(spread.low)} to {text(spread.high)}, {spread.runs} runs"
+    return TableField(text(spread.middle), span, to=f"#{row.system.name}", why=_from(spread.cells))
 
 
 def _from(cells: Sequence[str]) -> str:
@@ -208,26 +199,15 @@ def _from(cells: Sequence[str]) -> str:
 def _advice(choice: Recommendation) -> tuple[str, TableField | str, str]:
     if choice.best is None:
         return choice.need.asks, "none of these" if choice.none_fits else "no run tells", MISSING
-    row, of = choice.best, choice.need.of(choice.best)
-    text = percent if isinstance(of, RunShare) else TEXTS[choice.need.name]
+    row, of, text = choice.best, choice.need.of(choice.best), choice.need.text
     found = ends(of)
     assert found is not None
     middle, low, high = found
-    said = f"{text(middle)} {UNITS.get(choice.need.name, '')}".strip()
+    said = f"{text(middle)} {choice.need.unit}".strip()
     said += f" ({text(low)} to {text(high)})" if isfinite(low) else " (one run)"
     alike = ", ".join(each.system.name for each in choice.alike)
     best = TableField(row.system.name, said, to=f"#{row.system.name}", why=_from(of.cells))
     return choice.need.asks, best, alike or MISSING
-
-
-TEXTS: Final = {
-    "latency": milliseconds,
-    "contended": lambda value: f"{number(value)}/s",
-    "parallel": lambda value: f"{number(value)}/s",
-    "dead holder": milliseconds,
-    "small": lambda value: f"{number(value)} MiB",
-}
-"""How the figure behind a recommendation is written, by need."""
 
 
 def _faults() -> Iterator[tuple[str, str, str, Code]]:
@@ -248,7 +228,8 @@ def _cells(grid: Grid, row: SystemRow) -> Iterator[Block]:
     yield Heading(row.system.name, 3, row.system.name)
     yield Paragraph(f"{row.system.says}.", "hint")
     heads = ("cell", "runs", "sections", "overlaps (lock, client, undecided)", "lost updates", "served", "folders")
-    yield Folded("The cells", [DataTable(heads, [_cell(row, cell) for cell in row.lines]), *_commands(grid, row)])
+    commands = [CommandLine(facts.command(grid, cell)) for cell in row.lines]
+    yield Folded("The cells", [DataTable(heads, [_cell(row, cell) for cell in row.lines]), *commands])
 
 
 def _cell(row: SystemRow, cell: str) -> tuple[str | Sequence[str], ...]:
@@ -263,19 +244,13 @@ def _cell(row: SystemRow, cell: str) -> tuple[str | Sequence[str], ...]:
     return cell, f"{len(lines)}: {verdicts}", count(found.sections), overlaps, lost, served, runs
 
 
-def _commands(grid: Grid, row: SystemRow) -> list[Block]:
-    return [CommandLine(facts.command(grid, cell)) for cell in row.lines]
-
-
 def _numbers(row: SystemRow) -> dict[str, object]:
     """For programs: nothing rounded."""
     shares = {"exclusive": row.exclusive, "broken": row.broken, "lost_otherwise": row.lost_otherwise}
     shares |= {f"lost {tokens}": row.lost[tokens] for tokens in TOKENS}
     shares |= {f"served: {fault}": share for fault, share in row.served.items()}
-    spreads = {
-        **{f"per second: {crowd}": spread for crowd, spread in row.per_second.items()},
-        **{name: getattr(row, name) for name in _SPREADS},
-    }
+    spreads = {f"per second: {crowd}": spread for crowd, spread in row.per_second.items()}
+    spreads |= {name: found for name in row.__slots__ if isinstance(found := getattr(row, name), RunSpread)}
     return {
         "name": row.system.name,
         "says": row.system.says,
@@ -284,9 +259,6 @@ def _numbers(row: SystemRow) -> dict[str, object]:
         "rates": {name: msgspec.to_builtins(share) for name, share in shares.items()},
         "figures": {name: msgspec.to_builtins(spread) for name, spread in spreads.items()},
     }
-
-
-_SPREADS: Final = ("p50_ms", "p99_ms", "dead_holder_ms", "outage_ms", "memory_mib", "disk_mib")
 
 
 def _choice(choice: Recommendation) -> dict[str, object]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from math import inf
 from statistics import median
 from typing import Final
 
+from fencepost.text import milliseconds, number, percent
 from harness.campaign.adding import add_up
 from harness.campaign.aggregate import speed_of
 from harness.campaign.durations import quantiles
@@ -156,8 +156,7 @@ class _SystemRuns:
 
     def share(self, pick: _Pick, counts: Callable[[Figures], Count], *, unknown: bool = False) -> RunShare:
         """`unknown`: a run whose verdict is unknown counts, too."""
-        cells = self._cells(pick)
-        lines = chain.from_iterable(self.lines[cell] for cell in cells)
+        cells, lines = self._picked(pick)
         counted = (line.figures for line in lines if line.figures and (unknown or line.verdict != "unknown"))
         return RunShare(rate_of(map(counts, counted)), cells)
 
@@ -170,15 +169,16 @@ class _SystemRuns:
         return self._spread(pick, lambda figures: [median(numbers(figures))] if numbers(figures) else [])
 
     def _spread(self, pick: _Pick, numbers: Callable[[Figures], Iterable[float | None]]) -> RunSpread:
-        cells = self._cells(pick)
-        figures = [line.figures for cell in cells for line in self.lines[cell] if line.figures]
-        known = [each for one in figures for each in numbers(one) if each is not None]
+        cells, lines = self._picked(pick)
+        known = [each for line in lines if line.figures for each in numbers(line.figures) if each is not None]
         if not known:
             return RunSpread(None, None, None, 0, cells)
         return RunSpread(median(known), min(known), max(known), len(known), cells)
 
-    def _cells(self, pick: _Pick) -> tuple[str, ...]:
-        return tuple(cell for cell, at in self.at.items() if pick(at))
+    def _picked(self, pick: _Pick) -> tuple[tuple[str, ...], list[RunLine]]:
+        """The cells that count, and their runs."""
+        cells = tuple(cell for cell, at in self.at.items() if pick(at))
+        return cells, [line for cell in cells for line in self.lines[cell]]
 
 
 def figures_of(row: SystemRow, cell: str) -> Figures | None:
@@ -190,12 +190,15 @@ def figures_of(row: SystemRow, cell: str) -> Figures | None:
 @dataclass(frozen=True, slots=True)
 class Need:
     """What a reader may need most. `of`: the number that decides; the least of them is best if `is_least`, else the
-    largest. `rules_out`: how many runs failed the need outright; a system with one is not recommended."""
+    largest. `text`: how it is written, and `unit`: what a share is of. `rules_out`: how many runs failed the need
+    outright; a system with one is not recommended."""
 
     name: str
     asks: str
     of: Callable[[SystemRow], RunSpread | RunShare]
-    is_least: bool
+    text: Callable[[float], str]
+    unit: str = ""
+    is_least: bool = True
     rules_out: Callable[[SystemRow], int] = lambda row: 0
 
 
@@ -223,18 +226,18 @@ def ends(of: RunSpread | RunShare) -> tuple[float, float, float] | None:
 
 def choose(need: Need, rows: Sequence[SystemRow]) -> Recommendation:
     """Only systems whose lock is never to blame are recommended."""
-    known = {row.system.name: (row, number) for row in rows if (number := ends(need.of(row))) is not None}
-    found = {
-        name: (row, number)
-        for name, (row, number) in known.items()
-        if not row.broken.rate.events and not need.rules_out(row)
-    }
-    if not found:
+    known = [(row, found) for row in rows if (found := ends(need.of(row))) is not None]
+    fitting = [(row, found) for row, found in known if not row.broken.rate.events and not need.rules_out(row)]
+    if not fitting:
         return Recommendation(need, None, (), none_fits=bool(known))
     sign = 1 if need.is_least else -1
-    best, (_, low, high) = min(found.values(), key=lambda one: (sign * one[1][0], one[1][2] - one[1][1]))
-    alike = (row for row, (_, a, b) in found.values() if row is not best and a <= high and low <= b)
+    best, (_, low, high) = min(fitting, key=lambda one: (sign * one[1][0], one[1][2] - one[1][1]))
+    alike = (row for row, (_, a, b) in fitting if row is not best and a <= high and low <= b)
     return Recommendation(need, best, tuple(alike))
+
+
+def _a_second(rate: float) -> str:
+    return f"{number(rate)}/s"
 
 
 def _grants(crowd: Crowd) -> Callable[[SystemRow], RunSpread]:
@@ -249,13 +252,21 @@ NEEDS: Final = (
         "data",
         "Which loses no data, even where no token guards it?",
         lambda row: row.lost[WITHOUT],
-        True,
-        lambda row: row.runs_that_lost,
+        percent,
+        "of runs lost data",
+        rules_out=lambda row: row.runs_that_lost,
     ),
-    Need("latency", "Which acquires fastest?", lambda row: row.p50_ms, True),
-    Need("contended", f"Which grants most with {BUSY.name}?", _grants(BUSY), False),
-    Need("parallel", f"Which grants most with {MANY.name}?", _grants(MANY), False),
-    Need("available", "Which serves on while a server is down?", lambda row: row.served.get(LED, _NOTHING), False),
-    Need("dead holder", "Which frees a dead client's lock soonest?", lambda row: row.dead_holder_ms, True),
-    Need("small", "Which needs the least memory?", lambda row: row.memory_mib, True),
+    Need("latency", "Which acquires fastest?", lambda row: row.p50_ms, milliseconds),
+    Need("contended", f"Which grants most with {BUSY.name}?", _grants(BUSY), _a_second, is_least=False),
+    Need("parallel", f"Which grants most with {MANY.name}?", _grants(MANY), _a_second, is_least=False),
+    Need(
+        "available",
+        "Which serves on while a server is down?",
+        lambda row: row.served.get(LED, _NOTHING),
+        percent,
+        "served",
+        is_least=False,
+    ),
+    Need("dead holder", "Which frees a dead client's lock soonest?", lambda row: row.dead_holder_ms, milliseconds),
+    Need("small", "Which needs the least memory?", lambda row: row.memory_mib, lambda mib: f"{number(mib)} MiB"),
 )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rich.console import Console
-
 from harness.campaign.grid import Grid
 from harness.campaign.study import Study
 from harness.studies.systems.grid import systems_grid
@@ -21,15 +19,11 @@ def study_of(grid: Grid) -> Study[Sequence[SystemRow]]:
         grid=grid,
         settle=settle,
         document=document_of,
-        tell=tell,
+        tell=lambda rows, out: out.print(headline(rows)),
         exit_code=lambda played, _: 0 if played.is_complete and not played.cannot else 2,
         leaves_out=True,
         group_of=lambda cell: grid.at(cell)["system"],
     )
-
-
-def tell(rows: Sequence[SystemRow], out: Console) -> None:
-    out.print(headline(rows))
 
 
 STUDY: Final = study_of(systems_grid("systems", seeds=10, duration="10s", crowd_duration="10s"))

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from fencepost.text import plural
+
 TTL_MS: Final = 2_000
 """The shortest lease that etcd grants; all others get the same."""
 
@@ -13,7 +15,7 @@ Kind = Literal["one", "independent", "primary", "group"]
 """What the servers are to each other. `primary`: one of them, which the others copy."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class System:
     """`says`: what it is, for people. `options`: of `fencepost test`. `takes_tokens`: whether its data can be guarded
     by fencing tokens; in one transaction with the lock they need none."""
@@ -28,55 +30,35 @@ class System:
 _GROUP: Final = {"nodes": "3", "persistence": "aof-always"}
 
 SYSTEMS: Final = (
+    System("redlock", "Redlock on five independent Redis servers", "independent", {"lock": "redlock", "nodes": "5"}),
+    System("set-nx-px", "SET NX PX on one Redis server", "one", {"lock": "set-nx-px", "nodes": "1"}),
     System(
-        name="redlock",
-        says="Redlock on five independent Redis servers",
-        kind="independent",
-        options={"lock": "redlock", "nodes": "5"},
+        "sentinel",
+        "SET NX PX on a Redis primary with two replicas, watched by three sentinels",
+        "primary",
+        {"lock": "primary-by-sentinel", "nodes": "3", "replication": "sentinel", "witness": "off"},
     ),
     System(
-        name="set-nx-px",
-        says="SET NX PX on one Redis server",
-        kind="one",
-        options={"lock": "set-nx-px", "nodes": "1"},
+        "postgres-advisory",
+        "pg_try_advisory_lock, held by a session of PostgreSQL",
+        "one",
+        {"lock": "postgres-advisory"},
     ),
+    System("postgres-row", "SELECT … FOR UPDATE, held by a transaction of PostgreSQL", "one", {"lock": "postgres-row"}),
     System(
-        name="sentinel",
-        says="SET NX PX on a Redis primary with two replicas, watched by three sentinels",
-        kind="primary",
-        options={"lock": "primary-by-sentinel", "nodes": "3", "replication": "sentinel", "witness": "off"},
-    ),
-    System(
-        name="postgres-advisory",
-        says="pg_try_advisory_lock, held by a session of PostgreSQL",
-        kind="one",
-        options={"lock": "postgres-advisory"},
-    ),
-    System(
-        name="postgres-row",
-        says="SELECT … FOR UPDATE, held by a transaction of PostgreSQL",
-        kind="one",
-        options={"lock": "postgres-row"},
-    ),
-    System(
-        name="postgres-transaction",
-        says="lock and data in one transaction of PostgreSQL",
-        kind="one",
-        options={"lock": "postgres-transaction"},
+        "postgres-transaction",
+        "lock and data in one transaction of PostgreSQL",
+        "one",
+        {"lock": "postgres-transaction"},
         takes_tokens=False,
     ),
-    System(name="etcd", says="etcd's lock service, three members", kind="group", options={"lock": "etcd", **_GROUP}),
+    System("etcd", "etcd's lock service, three members", "group", {"lock": "etcd", **_GROUP}),
+    System("zookeeper", "kazoo's Lock on ZooKeeper, three members", "group", {"lock": "zookeeper", **_GROUP}),
     System(
-        name="zookeeper",
-        says="kazoo's Lock on ZooKeeper, three members",
-        kind="group",
-        options={"lock": "zookeeper", **_GROUP},
-    ),
-    System(
-        name="hazelcast",
-        says="FencedLock on Hazelcast's CP subsystem, three members, which keep nothing on disk",
-        kind="group",
-        options={"lock": "hazelcast-fenced", "nodes": "3", "persistence": "none"},
+        "hazelcast",
+        "FencedLock on Hazelcast's CP subsystem, three members, which keep nothing on disk",
+        "group",
+        {"lock": "hazelcast-fenced", "nodes": "3", "persistence": "none"},
     ),
 )
 
@@ -145,8 +127,7 @@ class Crowd:
 
     @property
     def name(self) -> str:
-        clients = "1 client" if self.clients == 1 else f"{self.clients} clients"
-        return f"{clients}, {'1 key' if self.keys == 1 else f'{self.keys} keys'}"
+        return f"{plural(self.clients, 'client')}, {plural(self.keys, 'key')}"
 
 
 CROWDS: Final = (Crowd(1, 1), Crowd(16, 1), Crowd(16, 16), Crowd(64, 1), Crowd(64, 64))
