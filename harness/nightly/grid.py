@@ -51,14 +51,15 @@ def nightly_grid(
     the time goes to the subjects."""
     load_s, control_s = (10, 20) if quick else (60, 20)
     by_lock = {subject.lock: subject for subject in subjects}
-    chosen = {name: controls[name] for name in controls if not quick or name in QUICK_CONTROLS}
     again = [
         _cell(by_lock[one.lock], one.cluster, seed=one.seed)
         for one in failing[-_MOST_AGAIN:]
         if one.lock in by_lock and one.cluster in clusters
     ]
     caught = [
-        _named(name, clusters[0], "control", {"lock": name, **_REQUIRED, **options}) for name, options in chosen.items()
+        _named(name, clusters[0], "control", {"lock": name, **_REQUIRED, **options})
+        for name, options in controls.items()
+        if not quick or name in QUICK_CONTROLS
     ]
     scripts = {} if quick else SCRIPTED_CONTROLS
     scripted = [_named(name, clusters[0], "control", {}, script=script) for name, script in scripts.items()]
@@ -66,7 +67,7 @@ def nightly_grid(
     pairs = [(subject, cluster) for subject in subjects for cluster in clusters]
     turns, rest = divmod(max(int(left_s / _lasts_s(load_s)), 1), len(pairs))
     begin = first_seed % len(pairs)
-    own = [_cell(*pair) for pair in ([*pairs[begin:], *pairs[:begin]][:rest] if not turns else pairs)]
+    own = [_cell(*pair) for pair in (pairs if turns else [*pairs[begin:], *pairs[:begin]][:rest])]
     parts = (
         Part(title="What failed the night before", cells=tuple(again), seeds=1, options=_options(load_s)),
         Part(title="Controls", cells=tuple(caught), seeds=1, options=_options(control_s)),

@@ -91,9 +91,7 @@ def keep_night(folder: Path, night: Night) -> list[Night]:
 
 def played_of(grid: Grid, lines: Sequence[RunLine]) -> tuple[LockNight, ...]:
     """A row for each lock and cluster of the grid that has a run, in its order."""
-    by_place: dict[tuple[str, str, Kind], list[RunLine]] = {}
-    for _, cell in grid.cells.values():
-        by_place.setdefault(_place(grid, cell.name), [])
+    by_place: dict[tuple[str, str, Kind], list[RunLine]] = {_place(grid, cell): [] for cell in grid.cells}
     for line in lines:
         if line.cell in grid.cells and line.error is None:
             by_place[_place(grid, line.cell)].append(line)
@@ -106,14 +104,13 @@ def failing_of(grid: Grid, lines: Sequence[RunLine]) -> tuple[Failing, ...]:
         if line.verdict == "violation" and line.cell in grid.cells:
             lock, cluster, kind = _place(grid, line.cell)
             own = grid.cells[line.cell][1].seed
-            seed = line.seed if own is None else own
             if kind != "control":
-                found.append(Failing(lock, cluster, seed))
+                found.append(Failing(lock, cluster, line.seed if own is None else own))
     return tuple(dict.fromkeys(found))
 
 
 def _place(grid: Grid, cell: str) -> tuple[str, str, Kind]:
-    at = grid.cells[cell][1].at
+    at = grid.at(cell)
     return at["lock"], at["cluster"], msgspec.convert(at["kind"], Kind)
 
 
@@ -132,3 +129,34 @@ def _played(lock: str, cluster: str, kind: Kind, lines: Sequence[RunLine]) -> Lo
         sections_per_s=fmean(rates) if rates else None,
         detected_ms=median(first_ms) if first_ms else None,
     )
+
+
+def changes(nights: Sequence[Night]) -> list[str]:
+    """What is new, a sentence each: of the last night, against the last one before it in which the lock was played."""
+    if len(nights) < 2:
+        return []
+    tonight = nights[-1]
+    said = [text for played in tonight.played if (text := _change(played, before(nights, played)))]
+    if tonight.revision != nights[-2].revision:
+        said.append(f"fencepost itself has changed, from {nights[-2].revision or '?'} to {tonight.revision or '?'}.")
+    return said
+
+
+def before(nights: Sequence[Night], played: LockNight) -> LockNight | None:
+    """The same lock on the same cluster in the last night before that has it."""
+    for night in reversed(nights[:-1]):
+        for other in night.played:
+            if (other.lock, other.cluster) == (played.lock, played.cluster):
+                return other
+    return None
+
+
+def _change(now: LockNight, then: LockNight | None) -> str:
+    where = f"{now.lock} on {now.cluster}"
+    if then is None:
+        return f"{where} was never played before."
+    if now.violations and not then.violations:
+        return f"{where} has a violation, and had none."
+    if then.violations and not now.violations:
+        return f"{where} has no violation, and had one."
+    return ""

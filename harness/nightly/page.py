@@ -14,8 +14,7 @@ from harness.campaign import wording
 from harness.campaign.document import Banner, Bullets, DataTable, Heading, Paragraph, StudyDocument, TableField
 from harness.campaign.statistics import rate
 from harness.campaign.study import Played
-from harness.nightly.changes import changes
-from harness.nightly.nights import LockNight, Night
+from harness.nightly.nights import LockNight, Night, changes
 
 _NIGHTS_SHOWN: Final = 30
 _WIDTH, _HEIGHT = 120, 26

@@ -12,9 +12,8 @@ from rich.console import Console
 
 from fencepost.text import plural
 from harness.campaign.study import Played, Study
-from harness.nightly.changes import changes
 from harness.nightly.grid import nightly_grid
-from harness.nightly.nights import Night, failing_of, keep_night, played_of, read_nights
+from harness.nightly.nights import Night, changes, failing_of, keep_night, played_of, read_nights
 from harness.nightly.page import document_of, headline
 from harness.run.environment import revision_in_words
 from harness.survey.subjects import Subject

@@ -9,9 +9,8 @@ from typing import Any
 from harness.campaign import wording
 from harness.campaign.folder import RunLine
 from harness.campaign.forms import html
-from harness.nightly.changes import changes
 from harness.nightly.grid import CONTROLS, SCRIPTED_CONTROLS, nightly_grid
-from harness.nightly.nights import Failing, LockNight, Night, failing_of, keep_night, played_of, read_nights
+from harness.nightly.nights import Failing, LockNight, Night, changes, failing_of, keep_night, played_of, read_nights
 from harness.nightly.page import document_of
 from harness.survey.subjects import chosen
 from tests.campaign import made

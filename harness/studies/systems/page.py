@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from math import isfinite
 from typing import Final
 
@@ -250,7 +251,8 @@ def _numbers(row: SystemRow) -> dict[str, object]:
     shares |= {f"lost {tokens}": row.lost[tokens] for tokens in TOKENS}
     shares |= {f"served: {fault}": share for fault, share in row.served.items()}
     spreads = {f"per second: {crowd}": spread for crowd, spread in row.per_second.items()}
-    spreads |= {name: found for name in row.__slots__ if isinstance(found := getattr(row, name), RunSpread)}
+    own = {field.name: getattr(row, field.name) for field in fields(row)}
+    spreads |= {name: found for name, found in own.items() if isinstance(found, RunSpread)}
     return {
         "name": row.system.name,
         "says": row.system.says,
