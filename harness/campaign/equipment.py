@@ -46,9 +46,7 @@ def itself() -> Equipment:
 def equipment(servers: Iterable[str]) -> Equipment:
     """This machine's, for runs that choose these servers. Raises UsageError or BrokenEnvironmentError if something is
     missing."""
-    programs = {}
-    for choice in servers:
-        programs[choice] = str(find_server(choice))
+    programs = {choice: str(find_server(choice)) for choice in servers}
     programs["toxiproxy"] = f"Toxiproxy {find_toxiproxy().version}"
     return msgspec.structs.replace(itself(), programs=programs)
 

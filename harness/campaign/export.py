@@ -29,19 +29,12 @@ def cells_frame(found: Sequence[Summary]) -> pd.DataFrame:
 
 def runs_frame(lines: Sequence[RunLine]) -> pd.DataFrame:
     """One row a run, with the columns of a cell."""
-    rows = []
-    for line in lines:
-        row: dict[str, object] = {
-            "cell": line.cell,
-            "seed": line.seed,
-            "folder": line.folder,
-            "verdict": line.verdict,
-            "took_s": round(line.took_s, 1),
-            "revision": line.revision,
-            "error": line.error,
-        }
-        rows.append(row | (columns_of(line.figures) if line.figures else {}))
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        {name: getattr(line, name) for name in ("cell", "seed", "folder", "verdict")}
+        | {"took_s": round(line.took_s, 1), "revision": line.revision, "error": line.error}
+        | (columns_of(line.figures) if line.figures else {})
+        for line in lines
+    )
 
 
 def _rate(name: str, rate: Rate) -> dict[str, object]:

@@ -16,7 +16,7 @@ from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from fencepost.text import plural
 from harness.campaign.concurrency import FindingPace, Pace
 from harness.campaign.equipment import equipment
-from harness.campaign.folder import CampaignFolder
+from harness.campaign.folder import CampaignFolder, finished_runs
 from harness.campaign.grid import Grid
 from harness.campaign.one_run import Order, config_of, make
 from harness.campaign.parallelism import ALONE, Hands
@@ -124,12 +124,12 @@ def play(
 
         if together := _beside_others(plan, folder, todo, hands):
             record.take(_side_by_side(plan, orders(together, hands), record, hands, results))
-            todo = [slot for slot in _unmade(plan, folder) if not record.is_given_up(slot)]
+            todo = [slot for slot in missing_runs(plan.grid, folder.path) if not record.is_given_up(slot)]
             if todo and not interruption:
                 out.print(f"{plural(len(todo), 'run')} to make alone, because others would disturb or disturbed them")
         if todo and not interruption:
             record.take(_one_by_one(orders(todo, ALONE), record))
-    return not _unmade(plan, folder)
+    return not missing_runs(plan.grid, folder.path)
 
 
 def _one_by_one(orders: Sequence[Order], record: Record) -> Outcomes:
@@ -181,7 +181,7 @@ def _announce(plan: Plan, folder: CampaignFolder, out: Console, hands: Hands) ->
         )
     asked = set(in_order(plan.grid))
     lines = [line for line in lines if line.slot in asked]
-    todo = _unmade(plan, folder)
+    todo = missing_runs(plan.grid, folder.path)
     seeds = sorted({part.seeds for part in plan.grid.parts})
     out.print(
         f"{plan.grid.title}: {plural(plan.grid.run_count, 'run')} "
@@ -205,10 +205,10 @@ def _announce(plan: Plan, folder: CampaignFolder, out: Console, hands: Hands) ->
     return todo
 
 
-def _unmade(plan: Plan, folder: CampaignFolder) -> list[Slot]:
-    """The runs that are still to be made, in order."""
-    finished = {line.slot for line in folder.lines() if line.is_final}
-    return [slot for slot in in_order(plan.grid) if slot not in finished]
+def missing_runs(grid: Grid, place: Path) -> list[Slot]:
+    """The runs of the grid that are still to be made, in order. `place`: where its record is kept, if it was begun."""
+    finished = finished_runs(place)
+    return [slot for slot in in_order(grid) if slot not in finished]
 
 
 def _beside_others(plan: Plan, folder: CampaignFolder, todo: Sequence[Slot], hands: Hands) -> list[Slot]:

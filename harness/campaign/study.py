@@ -23,7 +23,7 @@ from harness.campaign.folder import Campaign, CampaignFolder, RunLine, finished_
 from harness.campaign.forms import forms_of
 from harness.campaign.grid import Grid
 from harness.campaign.parallelism import Hands
-from harness.campaign.plan_order import Slot, in_order
+from harness.campaign.plan_order import Slot
 from harness.campaign.play import Plan, make_plan, play, playable
 from harness.campaign.provenance import machine_line, provenance_of
 from harness.config import RunConfig
@@ -143,12 +143,6 @@ def make_study(study: Study[T], results: Path, *, hands: Hands, command: str, ou
     if document is not None:
         out.print(f"page: {(study.page or folder.path) / 'index.html'}", soft_wrap=True)
     return played, settled
-
-
-def missing_runs(study: Study[T]) -> list[Slot]:
-    """The runs that are still to be made, in order."""
-    finished = finished_runs(study.place)
-    return [slot for slot in in_order(study.grid) if slot not in finished]
 
 
 def _group(study: Study[T], cell: str) -> str:

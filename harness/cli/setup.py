@@ -94,10 +94,10 @@ def install(locks: Sequence[Manifest], *, servers: bool = False, quiet: bool = F
 def install_missing(study: Study[Any]) -> None:
     """Install the locks that the study's runs want and that are missing. One that cannot be installed is said, and the
     study says later what that means to it."""
-    from harness.campaign.study import missing_runs
+    from harness.campaign.play import missing_runs
     from workloads.registry import foreign_locks
 
-    cells = dict.fromkeys(slot.cell for slot in missing_runs(study))
+    cells = dict.fromkeys(slot.cell for slot in missing_runs(study.grid, study.place))
     found = [study.grid.cells[cell] for cell in cells]
     wanted = {{**part.options, **cell.options}.get("lock") for part, cell in found}
     install([lock for lock in foreign_locks() if lock.name in wanted], quiet=True)

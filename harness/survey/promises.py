@@ -141,9 +141,8 @@ def _acquires_met_faults(evidence: Evidence) -> bool:
     return evidence.stakes.acquire_limit_ms is not None and bool(evidence.stakes.met.get("acquire"))
 
 
-def _survived(how: Outage) -> tuple[Callable[[Evidence], bool], Callable[[Evidence], str]]:
-    def at_stake(evidence: Evidence) -> bool:
-        return bool(evidence.outages(how))
+def _survives(how: Outage, **texts: str) -> Promise:
+    """That clients get in while one server is in such an outage."""
 
     def doubt(evidence: Evidence) -> str:
         idle_ms = max(evidence.outages(how))
@@ -153,19 +152,18 @@ def _survived(how: Outage) -> tuple[Callable[[Evidence], bool], Callable[[Eviden
         allowed = f", and the library allows an acquire {limit_ms / 1e3:g} s" if limit_ms else ""
         return f"no client was inside for {idle_ms / 1e3:.1f} s{allowed}"
 
-    return at_stake, doubt
+    def at_stake(evidence: Evidence) -> bool:
+        return bool(evidence.outages(how))
 
+    def cannot(subject: Subject, _: Sequence[Evidence]) -> str | None:
+        return "it uses one server, so there is no minority" if subject.nodes == 1 else None
 
-_DOWN, _HUNG = _survived("down"), _survived("hung")
+    return Promise(**texts, at_stake=at_stake, cannot=cannot, doubt=doubt)
 
 
 def _sets_no_limit(_: Subject, evidence: Sequence[Evidence]) -> str | None:
     unlimited = evidence and all(each.stakes.acquire_limit_ms is None for each in evidence)
     return "the library has no known limit" if unlimited else None
-
-
-def _has_one_server(subject: Subject, _: Sequence[Evidence]) -> str | None:
-    return "it uses one server, so there is no minority" if subject.nodes == 1 else None
 
 
 PROMISES: Final = (
@@ -215,25 +213,21 @@ PROMISES: Final = (
         at_stake=_acquires_met_faults,
         cannot=_sets_no_limit,
     ),
-    Promise(
+    _survives(
+        "down",
         name="minority",
         title="works with a minority down",
         says="While one server of five is down, clients go on getting the lock.",
         counts="One server was down for three TTLs or longer, and nothing else was wrong. If no client was inside for "
         "that long, the run does not count as kept.",
-        at_stake=_DOWN[0],
-        cannot=_has_one_server,
-        doubt=_DOWN[1],
     ),
-    Promise(
+    _survives(
+        "hung",
         name="hung",
         title="survives a hung node",
         says="While one server of five hangs, clients go on getting the lock.",
         counts="One server hung for three TTLs or longer, and nothing else was wrong. If no client was inside for so "
         "long meanwhile, the run does not count as kept.",
-        at_stake=_HUNG[0],
-        cannot=_has_one_server,
-        doubt=_HUNG[1],
     ),
     Promise(
         name="tokens",

@@ -99,14 +99,12 @@ class Row:
 
 
 def rows_of(
-    subjects: Sequence[Subject], grid: Grid, lines: Iterable[RunLine], cannot: Mapping[str, str] | None = None
+    subjects: Sequence[Subject], grid: Grid, lines: Sequence[RunLine], cannot: Mapping[str, str] | None = None
 ) -> list[Row]:
     """A row for each subject. `cannot`: why nothing of it can be played here, by name."""
-    by_subject: dict[str, list[RunLine]] = {subject.name: [] for subject in subjects}
-    for line in lines:
-        if line.cell in grid.cells and (name := grid.cells[line.cell][1].at["subject"]) in by_subject:
-            by_subject[name].append(line)
-    return [_row(subject, grid, by_subject[subject.name], (cannot or {}).get(subject.name, "")) for subject in subjects]
+    subject_of = {name: cell.at["subject"] for name, (_, cell) in grid.cells.items()}
+    own = {each.name: [line for line in lines if subject_of.get(line.cell) == each.name] for each in subjects}
+    return [_row(each, grid, own[each.name], (cannot or {}).get(each.name, "")) for each in subjects]
 
 
 def beside(row: Row, findings: Sequence[Finding], replayed: Mapping[str, str] | None = None) -> Row:
