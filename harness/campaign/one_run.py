@@ -27,7 +27,7 @@ from harness.scripts import play as scripted
 from harness.scripts.experiment import Experiment, find_experiments
 from harness.session import judge_and_draw, new_folder, record_run
 from harness.store.run_folder import RunFolder
-from harness.verdict import Verdict, breaking
+from harness.verdict import breaking
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,15 +89,19 @@ def make(
         return Made(_line(order, run, "broke off", began, error=str(failure)), failure=Failed.of(failure))
     judged = judge_and_draw(run)
     recorded, verdict = judged.recorded, judged.verdict
-    figures = measure(recorded, verdict, judged.environment, judged.explained)
-    more = {"violation": _violation(verdict), "figures": figures, "versions": versions_of(judged.environment)}
-    if experiment is not None:
-        more["outcome"] = scripted.judge_expectation(experiment, verdict).name.lower()
     if experiment is None:
-        moment = moment_of(recorded) or other_moment_of(recorded, verdict)
+        outcome, moment = None, moment_of(recorded) or other_moment_of(recorded, verdict)
     else:
+        outcome = scripted.judge_expectation(experiment, verdict).name.lower()
         moment = whole_run(recorded, experiment.claim)
-    line = _line(order, run, verdict.verdict, began, **more)
+    found = breaking(verdict) if verdict.verdict == "violation" else ()
+    line = _line(
+        order, run, verdict.verdict, began,
+        violation=found[0].text if found else None,
+        figures=measure(recorded, verdict, judged.environment, judged.explained),
+        versions=versions_of(judged.environment),
+        outcome=outcome,
+    )  # fmt: skip
     return Made(line, {"folder": run.name, "seed": order.seed, **moment} if moment else None)
 
 
@@ -138,8 +142,3 @@ def _line(order: Order, run: RunFolder, verdict: str, began: float, **more: Any)
         at_once=order.at_once,
         **more,
     )
-
-
-def _violation(verdict: Verdict) -> str | None:
-    found = breaking(verdict) if verdict.verdict == "violation" else ()
-    return found[0].text if found else None

@@ -114,50 +114,48 @@ def _of(names: Sequence[str]) -> str:
 
 
 def _tables(rows: Sequence[SystemRow]) -> Iterator[Block]:
-    yield Heading("Safe?")
-    heads = ("system", "two inside at once", "by the lock's fault", "data lost, holder paused", "the same with tokens")
-    yield DataTable(
+    def table(title: str, heads: Sequence[str], fields: Callable[[SystemRow], Sequence[TableField]]) -> list[Block]:
+        shown = [(_name(row), *fields(row)) for row in rows]
+        return [Heading(title), DataTable(("system", *heads), shown, "figures")]
+
+    heads = ("two inside at once", "by the lock's fault", "data lost, holder paused", "the same with tokens")
+    yield from table(
+        "Safe?",
         (*heads, "data lost otherwise"),
-        [
-            (_name(row), *(_share(row, s) for s in (row.exclusive, row.broken, row.lost[WITHOUT])), _guarded(row),
-             _share(row, row.lost_otherwise))
-            for row in rows
+        lambda row: [
+            *(_share(row, each) for each in (row.exclusive, row.broken, row.lost[WITHOUT])),
+            _guarded(row),
+            _share(row, row.lost_otherwise),
         ],
-        "figures",
-    )  # fmt: skip
-    yield Heading("Available?")
+    )
     faults = list(dict.fromkeys(fault for row in rows for fault in row.served))
-    yield DataTable(
-        ("system", *(f"served: {fault}" for fault in faults), "dead holder's lock free after", "works after an outage"),
-        [
-            (_name(row), *(_share(row, row.served.get(fault), counts=False) for fault in faults),
-             _spread(row, row.dead_holder_ms, milliseconds), _spread(row, row.outage_ms, milliseconds))
-            for row in rows
+    yield from table(
+        "Available?",
+        (*(f"served: {fault}" for fault in faults), "dead holder's lock free after", "works after an outage"),
+        lambda row: [
+            *(_share(row, row.served.get(fault), counts=False) for fault in faults),
+            *(_spread(row, each, milliseconds) for each in (row.dead_holder_ms, row.outage_ms)),
         ],
-        "figures",
-    )  # fmt: skip
-    yield Heading("Fast?")
+    )
     crowds = list(dict.fromkeys(crowd for row in rows for crowd in row.per_second))
-    yield DataTable(
-        ("system", "acquire, p50", "acquire, p99", *(f"a second: {crowd}" for crowd in crowds)),
-        [
-            (_name(row), _spread(row, row.p50_ms, milliseconds), _spread(row, row.p99_ms, milliseconds),
-             *(_spread(row, row.per_second.get(crowd), number) for crowd in crowds))
-            for row in rows
+    yield from table(
+        "Fast?",
+        ("acquire, p50", "acquire, p99", *(f"a second: {crowd}" for crowd in crowds)),
+        lambda row: [
+            *(_spread(row, each, milliseconds) for each in (row.p50_ms, row.p99_ms)),
+            *(_spread(row, row.per_second.get(crowd), number) for crowd in crowds),
         ],
-        "figures",
-    )  # fmt: skip
+    )
     yield Paragraph(
         "A second: acquisitions by clients that release at once and ask again. Acquire: a granted call of a client "
         "alone. A client has one key at a time, so for a single one many keys are like one. Data is written only where "
         "it is in the lock's own transaction.",
         "hint",
     )
-    yield Heading("What does it cost?")
-    yield DataTable(
-        ("system", "memory, MiB", "disk, MiB"),
-        [(_name(row), _spread(row, row.memory_mib, number), _spread(row, row.disk_mib, number)) for row in rows],
-        "figures",
+    yield from table(
+        "What does it cost?",
+        ("memory, MiB", "disk, MiB"),
+        lambda row: [_spread(row, each, number) for each in (row.memory_mib, row.disk_mib)],
     )
     yield Paragraph(
         "All servers of the lock together, before the load. Memory counts once what processes share. Disk is what "
