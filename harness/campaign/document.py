@@ -210,6 +210,8 @@ def paragraphs(texts: Sequence[str], tone: Literal["", "says", "notice"] = "") -
     return [Paragraph(text, tone) for text in texts]
 
 
-def folders(names: Sequence[str], none: str = "none yet") -> list[str]:
+def folders(names: Sequence[str]) -> list[str]:
     """The folders of runs, within a text."""
-    return [part for number, name in enumerate(names) for part in ([", "] * bool(number) + [Code(name)])] or [none]
+    return [part for number, name in enumerate(names) for part in ([", "] * bool(number) + [Code(name)])] or [
+        "none yet"
+    ]

@@ -20,6 +20,9 @@ from harness.report.charts import Frame, decade, nice
 COLOURS: Final = 6
 """The number of series with their own colour (`.s0` … in the style sheet)."""
 
+_WIDTH, _HEIGHT = 570, 240
+"""Of one of the small pictures that stand side by side."""
+
 Series = tuple[str, Sequence[Summary]]
 
 
@@ -29,12 +32,12 @@ def legend(names: Sequence[str]) -> Markup:
     return Markup('<ul class="legend">' + "".join(items) + "</ul>")  # noqa: S704  (names are escaped)
 
 
-def rates(rows: Sequence[tuple[str, Unit, Rate]], width: int = 1184) -> Markup:
+def rates(rows: Sequence[tuple[str, Unit, Rate]]) -> Markup:
     """One row a cell, or a pool of cells: the rate of violations as a dot, its 95 % interval as a whisker."""
     top = max((rate.high for _, _, rate in rows if rate.trials), default=1.0)
     top = min(1.0, nice(100 * top) / 100)
     left = min(470, 40 + max(len(name) for name, _, _ in rows) * 7)
-    frame = Frame(width, len(rows) * 22 + 58, "Rates of violations with 95 % intervals", left=left, right=270)
+    frame = Frame(1184, len(rows) * 22 + 58, "Rates of violations with 95 % intervals", left=left, right=270)
 
     def x(share: float) -> float:
         return frame.x0 + min(share / top, 1.0) * (frame.x1 - frame.x0)
@@ -59,7 +62,7 @@ def rates(rows: Sequence[tuple[str, Unit, Rate]], width: int = 1184) -> Markup:
     return frame.svg()
 
 
-def latencies(series: Sequence[Series], label: str, width: int = 570, height: int = 240) -> Markup | None:
+def latencies(series: Sequence[Series], label: str) -> Markup | None:
     """For each series the share of granted acquire calls that took at most so long; None without any."""
     pooled = []
     for index, (_, found) in enumerate(series):
@@ -69,7 +72,7 @@ def latencies(series: Sequence[Series], label: str, width: int = 570, height: in
         return None
     low = math.floor(min(bins[0] for _, bins, _ in pooled) / 100)
     high = max(math.ceil((max(bins[-1] for _, bins, _ in pooled) + 1) / 100), low + 1)
-    frame = Frame(width, height, label)
+    frame = Frame(_WIDTH, _HEIGHT, label)
 
     def x(ms: float) -> float:
         share: float = (math.log10(ms) - low) / (high - low)
@@ -92,16 +95,14 @@ def latencies(series: Sequence[Series], label: str, width: int = 570, height: in
     return frame.svg()
 
 
-def against(
-    series: Sequence[Series], axis: str, places: Mapping[str, float], label: str, width: int = 570, height: int = 240
-) -> Markup | None:
+def against(series: Sequence[Series], axis: str, places: Mapping[str, float], label: str) -> Markup | None:
     """Acquisitions per second of each series against the values of an axis of numbers, like clients: the mean of all
     runs as a line, the single runs as dots. `places`: the axis's `Part.numbers`. None without any run."""
     at = sorted({places[s.cell.at[axis]] for _, found in series for s in found})
     top = nice(max((v for _, found in series for s in found for v in s.by_seed.values()), default=0.0))
     if not any(s.by_seed for _, found in series for s in found):
         return None
-    frame = Frame(width, height, label)
+    frame = Frame(_WIDTH, _HEIGHT, label)
 
     def x(value: float) -> float:
         return frame.x0 + (at.index(value) + 0.5) / len(at) * (frame.x1 - frame.x0)

@@ -14,13 +14,13 @@ _MARGIN: Final = 0.06
 """How far the axis goes beyond the first and the last point, as a share of their distance."""
 
 
-def draw(seen: Seen, width: int = 780, height: int = 240) -> Markup:
+def draw(seen: Seen) -> Markup:
     """The points are where their numbers are, so the steps need not be equal."""
     edge = seen.edge
     places = [*seen.rates, edge.predicted]
     margin = _MARGIN * (max(places) - min(places))
     low, high = min(places) - margin, max(places) + margin
-    frame = Frame(width, height, f"Rates on both sides of the edge {edge.name}")
+    frame = Frame(780, 240, f"Rates on both sides of the edge {edge.name}")
 
     def x(at: float) -> float:
         return frame.x0 + (at - low) / (high - low) * (frame.x1 - frame.x0)

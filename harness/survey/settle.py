@@ -91,10 +91,8 @@ class Row:
         """Of a control; None of a library, without runs, and of a broken lock that had too few to show it."""
         if self.subject.role == "library" or not self.runs:
             return None
-        if self.subject.role == "broken" and not self.is_blamed and self.runs < ENOUGH:
-            return None
         if self.subject.role == "broken":
-            return self.is_blamed
+            return self.is_blamed or (False if self.runs >= ENOUGH else None)
         return all(each.promise.name in self.subject.known_broken for each in self.settled if each.answer == "broken")
 
 
