@@ -81,16 +81,8 @@ def grants(seen: JudgedRun) -> int:
 
 
 def reachable_s(seen: JudgedRun) -> float:
-    run = seen.run
-    found = majority_windows(
-        run.config.user_names,
-        run.nodes,
-        run.faults,
-        run.ends,
-        seen.begin_ns,
-        seen.end_ns,
-        group=run.group,
-    )
+    run, load = seen.run, (seen.begin_ns, seen.end_ns)
+    found = majority_windows(run.config.user_names, run.nodes, run.faults, run.ends, *load, group=run.group)
     return sum(until - since for since, until in found) / 1e9
 
 
@@ -110,25 +102,20 @@ def durations(seen: JudgedRun) -> dict[int, int]:
 
 def majority_waits_ms(seen: JudgedRun) -> tuple[float, ...]:
     """What was asked for before the outage may still be granted just after it."""
-    run, found = seen.run, list[float]()
+    run = seen.run
     start, asked = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "asked_ns"))
-    for event in node_outages(run.faults):
-        if len(event.nodes) > run.config.nodes // 2:
-            later = start[asked > event.done_ns]
-            if len(later):
-                found.append(float(later.min() - event.done_ns) / 1e6)
-    return tuple(found)
+    outages = [event.done_ns for event in node_outages(run.faults) if len(event.nodes) > run.config.nodes // 2]
+    later = [(at_ns, start[asked > at_ns]) for at_ns in outages]
+    return tuple(float(grants_ns.min() - at_ns) / 1e6 for at_ns, grants_ns in later if len(grants_ns))
 
 
 def outage_waits_ms(seen: JudgedRun) -> tuple[float, ...]:
     """From each outage of any node to the first grant that was asked for, call by call, after it."""
-    ops, found = seen.run.ops, list[float]()
+    ops = seen.run.ops
     granted = ops[((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy(np.bool_)]
     asked, done = (granted[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
-    for event in node_outages(seen.run.faults):
-        later: Ints = done[asked > event.done_ns]
-        found.append(_until_ms(seen, event.done_ns, later))
-    return tuple(found)
+    outages = [event.done_ns for event in node_outages(seen.run.faults)]
+    return tuple(_until_ms(seen, at_ns, done[asked > at_ns]) for at_ns in outages)
 
 
 def dead_holder_waits_ms(seen: JudgedRun) -> tuple[float, ...]:

@@ -53,9 +53,7 @@ def claims_study(
 
 
 def exit_code(played: Played, settled: Sequence[SettledClaim]) -> int:
-    if not played.is_complete:
-        return 2
-    return 1 if any(each.answer == "undecided" for each in settled) else 0
+    return int(any(each.answer == "undecided" for each in settled)) if played.is_complete else 2
 
 
 def folder_name(only: Sequence[str], repeats: int, cluster: str | None) -> str:
