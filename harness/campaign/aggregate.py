@@ -9,7 +9,6 @@ from itertools import chain, combinations
 from typing import Final, Literal
 
 import numpy as np
-import pandas as pd
 
 from harness.campaign.adding import add_up, hits_of
 from harness.campaign.folder import RunLine
@@ -86,8 +85,9 @@ def speed_of(figures: Figures) -> float | None:
 
 def summaries(grid: Grid, lines: Sequence[RunLine]) -> list[Summary]:
     """One for each cell of the grid, in its order; also for a cell that has no run yet."""
-    frame = pd.DataFrame({"cell": [line.cell for line in lines], "line": list(lines)})
-    by_cell = {str(name): group["line"].tolist() for name, group in frame.groupby("cell", sort=False)}
+    by_cell: dict[str, list[RunLine]] = {}
+    for line in lines:
+        by_cell.setdefault(line.cell, []).append(line)
     return [_summary(part, cell, by_cell.get(cell.name, [])) for part, cell in grid.cells.values()]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import pandas as pd
@@ -59,17 +59,18 @@ def document_of(played: Played, rows: Sequence[Row]) -> StudyDocument:
 
 def _verdicts(rows: Sequence[Row]) -> Block:
     heads = ("mutant", "seen in", "finding", "the first one, as the verdict worded it", "other findings: runs")
-    return DataTable(heads, [_verdict(row) for row in rows if row.finding is not None], "said")
-
-
-def _verdict(row: Row) -> tuple[Text, ...]:
-    return (
-        row.name,
-        row.source or MISSING,
-        _joined([row.finding or "", *row.also], " or "),
-        row.text or MISSING,
-        _joined([f"{kind} {runs}" for kind, runs in row.others.items()], ", ") if row.others else MISSING,
-    )
+    shown = [
+        (
+            row.name,
+            row.source or MISSING,
+            _joined([row.finding, *row.also], " or "),
+            row.text or MISSING,
+            _joined([f"{kind} {runs}" for kind, runs in row.others.items()], ", ") or MISSING,
+        )
+        for row in rows
+        if row.finding is not None
+    ]
+    return DataTable(heads, shown, "said")
 
 
 def _joined(words: Sequence[str], by: str) -> list[str]:
@@ -92,11 +93,9 @@ def _longest(grid: Grid) -> str:
 
 def _settings(name: str) -> tuple[Text, ...]:
     conditions = CONDITIONS[name]
-    return name, conditions.text, _joined([_words(conditions.options(kind)) for kind in conditions.nemeses], "; ")
-
-
-def _words(options: Mapping[str, str]) -> str:
-    return shlex.join(f"--{option}={value}" for option, value in options.items())
+    options = [conditions.options(kind).items() for kind in conditions.nemeses]
+    words = [shlex.join(f"--{option}={value}" for option, value in each) for each in options]
+    return name, conditions.text, _joined(words, "; ")
 
 
 def frame(rows: Sequence[Row]) -> pd.DataFrame:
