@@ -7,7 +7,7 @@ fault at all, show what else finds it, in less time. A correct lock is played th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from fencepost.errors import UsageError
@@ -49,10 +49,14 @@ def mutants_grid(
 
     def part(title: str, locks: Sequence[_Row], kinds: Collection[str], seeds: int, seconds: int) -> Part:
         cells = tuple(
-            Cell(f"{name} · {kind}", {**conditions.options(kind), "lock": lock, "require": LOCK}, at)
+            Cell(
+                f"{name} · {kind}",
+                {**conditions.options(kind), "lock": lock, "require": LOCK},
+                {"lock": name, "nemesis": kind},
+            )
             for name, lock, conditions in locks
             for kind in conditions.nemeses
-            if kind in kinds and _is_chosen(at := {"lock": name, "nemesis": kind}, only, faults)
+            if kind in kinds and (not only or name in only) and (not faults or kind in faults)
         )
         options = {"duration": f"{seconds}s", "recovery": "1s", "cluster": cluster}
         return Part(title=title, cells=cells, seeds=seeds, options=options)
@@ -81,7 +85,3 @@ def mutants_grid(
             first_seed=first_seed,
         )
     )
-
-
-def _is_chosen(at: Mapping[str, str], only: Collection[str], faults: Collection[str]) -> bool:
-    return (not only or at["lock"] in only) and (not faults or at["nemesis"] in faults)

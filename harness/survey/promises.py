@@ -130,11 +130,8 @@ def _is_used(evidence: Evidence) -> bool:
 def _is_extended(evidence: Evidence) -> bool:
     """Renewals are not counted: the judge does not see them one by one."""
     extended = evidence.stakes.calls.get("extend", {}).get("ok")
-    return evidence.is_fault_in_force and bool(extended) and not _renews(evidence)
-
-
-def _renews(evidence: Evidence) -> bool:
-    return evidence.line.cell.endswith("· renewed")
+    renews = evidence.line.cell.endswith("· renewed")
+    return evidence.is_fault_in_force and bool(extended) and not renews
 
 
 def _acquires_met_faults(evidence: Evidence) -> bool:
