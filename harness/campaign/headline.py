@@ -7,22 +7,23 @@ from string import Template
 
 from harness.campaign import wording
 from harness.campaign.aggregate import UNITS, Summary, Unit, pooled, ratio_of_speeds
-from harness.campaign.grid import Headline, Pool
+from harness.campaign.grid import Headline
 from harness.campaign.statistics import Rate
 
 
 def rows(headline: Headline, found: Sequence[Summary]) -> list[tuple[str, Unit, Rate]]:
     """Label, unit and rate of each pool, in the order of the grid."""
-    return [(pool.label, *pooled(_cells(pool, found))) for pool in headline.rates.values()]
+    return [
+        (pool.label, *pooled([each for each in found if each.cell.name in pool.cells]))
+        for pool in headline.rates.values()
+    ]
 
 
 def sentences(headline: Headline, found: Sequence[Summary]) -> str:
     """The text with every figure in its place."""
     by_name = {summary.cell.name: summary for summary in found}
-    said = {}
-    for name, pool in headline.rates.items():
-        unit, rate = pooled(_cells(pool, found))
-        said[name] = wording.counted(rate, UNITS[unit])
+    rates = zip(headline.rates, rows(headline, found), strict=True)
+    said = {name: wording.counted(rate, UNITS[unit]) for name, (_, unit, rate) in rates}
     for name, pairs in headline.speeds.items():
         ratios = [ratio_of_speeds(by_name[first].by_seed, by_name[second].by_seed) for first, second in pairs]
         said[name] = wording.span([ratio[0] for ratio in ratios if ratio])
@@ -30,7 +31,3 @@ def sentences(headline: Headline, found: Sequence[Summary]) -> str:
         times = [by_name[cell].total for cell in cells if by_name[cell].total.load_s]
         said[name] = wording.shares([total.reachable_s / total.load_s for total in times])
     return Template(headline.text).substitute(said)
-
-
-def _cells(pool: Pool, found: Sequence[Summary]) -> list[Summary]:
-    return [summary for summary in found if summary.cell.name in pool.cells]
