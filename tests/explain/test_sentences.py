@@ -546,7 +546,7 @@ def cancelled(arrived: float, *, second: str | None = "null") -> Story:
     story.section("c1", 30.5, 150, asked=14, requested_ns=ms(14), deadline=125)
     story.request("c2", "n1", "SET k1 c2-1 NX PX 100", over + 1, over + 1.2)
     story.seen("n1", "set", over + 1.1, "c2-1", since=over + 1, ttl=100).seen("n1", "blind", 700)
-    return story.section("c2", over + 2, 180, deadline=over + 90)
+    return story.section("c2", over + 2, 180, asked=over, deadline=over + 90)
 
 
 @pytest.mark.parametrize("arrived", [6.5, 16], ids=["before the next call", "in the next call"])
