@@ -158,7 +158,7 @@ SHARED: Final = FindingKind("shared-value", "none", stands_for="shared value", n
 DELETED: Final = FindingKind(
     "deleted-while-held",
     "none",
-    comes_of=("deleted", "deleted by itself", "shared value"),
+    comes_of=("deleted", "deleted by itself", "another task's release", "shared value"),
     noun="key(s) deleted while held",
 )
 OVERWRITTEN: Final = FindingKind(

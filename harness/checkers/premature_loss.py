@@ -160,6 +160,9 @@ LOST_EARLY: Final = FindingKind(
     "lease-lost-early",
     "lease",
     _told,
-    comes_of=("deleted", "deleted by itself", "shared value", "overwritten", "expired", "too few nodes"),
+    comes_of=(
+        *("deleted", "deleted by itself", "another task's release", "shared value"),
+        *("overwritten", "expired", "too few nodes"),
+    ),
     noun="lease(s) lost early",
 )

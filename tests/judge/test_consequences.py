@@ -128,6 +128,22 @@ def test_keys_without_an_expiry_do_not_follow_from_a_key_that_was_prolonged() ->
     }
 
 
+def test_an_outage_behind_an_entry_that_stays_comes_of_what_left_it() -> None:
+    waits, never = found("waits-for-free-lock", 5), found("no-recovery", 50)
+    assert told((waits, "dead entry"), (never, "no expiry")) == {"waits-for-free-lock": ["no-recovery"]}
+
+
+def test_a_release_of_another_task_takes_the_key_of_a_holder() -> None:
+    changed, lost, weak = (
+        found("changed-another-clients-key", 10),
+        found("deleted-while-held", 10),
+        found("lease-without-majority", 11),
+    )
+    assert told((changed, "another task's release"), (lost, None), (weak, "deleted")) == {
+        "changed-another-clients-key": ["deleted-while-held", "lease-without-majority"]
+    }
+
+
 def test_what_kept_clients_out_comes_before_what_happened_more_often() -> None:
     prolonged = kinds()["prolonged-another-clients-key"].found("lock", "text", 21, (), 1)
     orphan, gap = found("orphan-outlasts-ttl", 10), found("unavailable-while-free", 20)
