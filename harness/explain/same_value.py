@@ -106,7 +106,7 @@ def _asked(ledger: Ledger, node: str, side: Side) -> list[Request]:
 
 def task_release(run: Recorded, owner: Side, entered: Side) -> str:
     """`c3@1, whose lease had ended 327 ms before, deleted the key of c3@3, which was inside: in its release …. Both
-    tasks of c3 had set the same value, 90b2, so that comparing it does not tell them apart; then c4@3 could enter.`;
+    tasks of c3 had set the same value, 90b2; comparing it does not tell them apart; then c4@3 could enter.`;
     empty if that is not known."""
     ledger, process = run.ledger, process_of(owner.client)
     if ledger is None or process == owner.client:
@@ -119,7 +119,7 @@ def task_release(run: Recorded, owner: Side, entered: Side) -> str:
             continue
         if ledger.sent.drew_it_too(change):
             why = f"Both tasks of {process} had set the same value, {value}; comparing it does not tell them apart"
-        elif ledger.sent.names_value(change):
+        elif ledger.sent.names_value(change) and ledger.calls.key[change["call"]] == owner.key:
             why = f"It named the value that {owner.client} had set, {value}: tasks of one process share it"
         else:
             continue

@@ -14,7 +14,15 @@ from tests.explain.stories import Story
 from tests.golden import Golden
 
 
-def released(*, by: str = "c1@1", value: str = "of-c1", at: float = 70.2, nodes: int = 1, deleted: int = 1) -> Told:
+def released(
+    *,
+    by: str = "c1@1",
+    value: str = "of-c1",
+    named: str = "of-c1",
+    at: float = 70.2,
+    nodes: int = 1,
+    deleted: int = 1,
+) -> Told:
     """c1@1 outlives its lease, its key expires, and c1@2 gets in. Then c1@1 releases, while c1@3 waits. On the first
     nodes the release deletes the key (`deleted`: on how many), on the others something else does."""
     names = [f"n{number}" for number in range(1, nodes + 1)]
@@ -25,7 +33,7 @@ def released(*, by: str = "c1@1", value: str = "of-c1", at: float = 70.2, nodes:
         story.request("c1", node, f"SET k1 {value} NX", 49, 49.2)
         story.seen(node, "set", 49.4, value, since=48.9, ttl=100)
         if number < deleted:
-            story.request(by, node, "EVAL release 1 k1 of-c1", at, at + 0.2, reply="1")
+            story.request(by, node, f"EVAL release 1 k1 {named}", at, at + 0.2, reply="1")
             story.seen(node, "deleted", at + 0.3, value, since=at - 0.1)
         else:
             story.seen(node, "expired", 72, value, since=71)
@@ -42,6 +50,13 @@ def test_a_late_release_deletes_the_key_of_another_task(golden: Golden) -> None:
     told = released()
     assert told.cause == "another task's release"
     golden(told.sentence)
+
+
+def test_a_release_names_the_value_of_another_task(golden: Golden) -> None:
+    told = released(value="of-c1@2", named="of-c1@2")
+    assert told.cause == "another task's release"
+    golden(told.sentence)
+    assert released(value="of-c1@2").cause != "another task's release"
 
 
 @pytest.mark.parametrize(
