@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
+from fencepost.history import process_of
 from fencepost.text import plural
 from harness.explain.causes import Reason
 from harness.explain.given_to_ended import given_to_ended
@@ -39,18 +40,18 @@ def _renewed(run: Recorded, key: str, nodes: Collection[str], since_ns: int, unt
     own = rows["key"].isin(list(names_on_nodes(run, key))) & rows["node"].isin(list(nodes))
     own &= (rows["what"] == "prolonged") & (rows["cause"] == "request") & (rows["by"] == "client")
     changes = changes_where(run.ledger, own & rows["at_ns"].between(since_ns, until_ns))
-    by_whom = Counter((str(change["node"]), client_of(change)) for change in changes)
+    by_whom = Counter((str(change["node"]), str(client_of(change))) for change in changes)
     if not by_whom or (most := by_whom.most_common(1)[0])[1] < LEAST_RENEWALS:
         return None
     (node, client), times = most
     last = [change for change in changes if (change["node"], client_of(change)) == (node, client)][-1]
     setter = _setter(run, last)
-    whose = "its own key" if setter in (None, client) else f"the key of {setter}"
+    is_own = setter is None or process_of(setter) == process_of(client)
     text = (
-        f"{client} went on prolonging {whose}, {plural(times, 'time')}, although no client was inside; last, "
-        f"{how_sent(run, last)}"
+        f"{client} went on prolonging {'its own key' if is_own else f'the key of {setter}'}, {plural(times, 'time')}, "
+        f"although no client was inside; last, {how_sent(run, last)}"
     )
-    return Reason(text, "renewed unheld" if setter in (None, client) else "prolonged")
+    return Reason(text, "renewed unheld" if is_own else "prolonged")
 
 
 def _setter(run: Recorded, change: Change) -> str | None:

@@ -19,6 +19,7 @@ def released(
     by: str = "c1@1",
     value: str = "of-c1",
     named: str = "of-c1",
+    setter: str = "c1",
     at: float = 70.2,
     nodes: int = 1,
     deleted: int = 1,
@@ -30,7 +31,7 @@ def released(
     for number, node in enumerate(names):
         story.request("c1", node, "SET k1 of-c1 NX", 9, 9.2).seen(node, "set", 9.4, "of-c1", since=8.9, ttl=36)
         story.seen(node, "expired", 45.2, since=45)
-        story.request("c1", node, f"SET k1 {value} NX", 49, 49.2)
+        story.request(setter, node, f"SET k1 {value} NX", 49, 49.2)
         story.seen(node, "set", 49.4, value, since=48.9, ttl=100)
         if number < deleted:
             story.request(by, node, f"EVAL release 1 k1 {named}", at, at + 0.2, reply="1")
@@ -53,10 +54,10 @@ def test_a_late_release_deletes_the_key_of_another_task(golden: Golden) -> None:
 
 
 def test_a_release_names_the_value_of_another_task(golden: Golden) -> None:
-    told = released(value="of-c1@2", named="of-c1@2")
+    told = released(value="of-c1@2", named="of-c1@2", setter="c1@2")
     assert told.cause == "another task's release"
     golden(told.sentence)
-    assert released(value="of-c1@2").cause != "another task's release"
+    assert released(value="of-c1@2", setter="c1@2").cause != "another task's release"
 
 
 @pytest.mark.parametrize(
