@@ -59,7 +59,7 @@ PRELOADED: Final = ["numpy", "pandas", "pyarrow.parquet", "msgspec", "hypothesis
 _WIDER: Final = "groups lie one behind the other on a line of numbers: a wider gap between them orders nothing anew"
 EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
     (
-        "harness/checkers/acquire_timeouts.py",
+        "harness/history/standing_still.py",
         "_waited",
         "met = common >= 0",
     ): "nothing is taken off a call for a time of which it has nothing",
@@ -99,11 +99,6 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "SentAfter._is_at_work",
         'first, last = np.searchsorted(self.came, [from_ns, to_ns], side="right")',
     ): "a request that came just then adds no gap",
-    (
-        "harness/history/late_renewals.py",
-        "LateRenewals._held_up_until",
-        "if until > owner.at_ns",
-    ): "what was sent until then is within the time that the first renewal has anyway",
     ("harness/history/groups.py", "TimeLine.of", "before = first - 2"): _WIDER,
     ("harness/history/groups.py", "TimeLine.of", "shift *= last - before + 2"): _WIDER,
     (

@@ -68,7 +68,6 @@ def document_of(played: Played, nights: Sequence[Night]) -> StudyDocument | None
             Heading("Tonight"),
             DataTable(_TONIGHT, [_row(each) for each in tonight.played]),
             Paragraph(_RATES, "hint"),
-            Paragraph(wording.METHOD, "hint"),
             Heading("Night by night"),
             Paragraph(
                 f"From {shown[0].date} to {shown[-1].date}. Each curve begins at zero; a lock is not played every "
