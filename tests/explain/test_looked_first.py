@@ -143,6 +143,40 @@ def test_it_did_not_take_it_for_its_own(how: dict[str, Any]) -> None:
     assert reads(**how).cause != "read as own"
 
 
+def keeps(*, reply: str = '"mine"', by: str = "c1", anew: bool = False, f: str = "overlap") -> Told:
+    """c1 sets the key and leaves; its release deletes nothing. It reads the key in its next call, and is let in. The
+    key expires at 110, and c2 enters."""
+    story = Story(nodes=1, clients=2).watched("n1").section("c1", 12, 20, asked=8)
+    story.section("c1", 84, 170, number=2, asked=80).section("c2", 122, 180, asked=118)
+    for at, client, words in ((10, by, "SET k1 mine"), (120, "c2", "SET k1 its")):
+        story.request(client, "n1", words, at, at + 0.5, told=at + 0.8, did=False)
+        story.seen("n1", "set", at + 0.4, words.split()[2], since=at, ttl=100, read=at + 0.6)
+        story.by(story.key_events[-1], len(story.requests) - 1)
+        if at == 10:
+            story.request("c1", "n1", "SET k1 mine NX PX 100", 81, 81.2, told=81.3, reply="null", did=False)
+            story.request("c1", "n1", "GET k1", 82, 82.2, told=82.3, reply=reply, did=False)
+            if anew:
+                story.request("c1", "n1", "SET k1 mine", 83, 83.2, told=83.3, did=False)
+                story.seen("n1", "overwritten", 83.1, "mine", since=83, ttl=27, read=83.2)
+                story.by(story.key_events[-1], len(story.requests) - 1)
+            story.seen("n1", "expired", 110.4, since=110)
+    return story.seen("n1", "blind", 700).told(f)
+
+
+@pytest.mark.parametrize("f", ["overlap", "lease-without-majority", "lease-outlasts-keys"])
+def test_a_client_was_let_in_on_the_key_of_its_earlier_call(f: str, golden: Golden) -> None:
+    told = keeps(f=f)
+    assert told.cause == "own old key"
+    golden(told.sentence)
+
+
+@pytest.mark.parametrize(
+    "how", [{"reply": '"other"'}, {"by": "c2"}, {"anew": True}], ids=["another value", "another client", "set anew"]
+)
+def test_it_was_not_let_in_on_its_own_old_key(how: dict[str, Any]) -> None:
+    assert keeps(**how).cause != "own old key"
+
+
 def unasked(*, task: str | None = None, at: float = 22) -> Told:
     """c1@1 sets the key and enters; then c1@2 enters too. Meanwhile a request is sent for a task, or it is not known
     for which."""

@@ -595,17 +595,23 @@ def test_an_extension_that_too_few_nodes_prolonged(on: str, golden: Golden) -> N
     assert told.cause == "not prolonged"
 
 
-@pytest.mark.parametrize(("by", "cause"), [("c1", "deleted by itself"), ("c2", "not prolonged")])
-def test_an_extension_that_deleted_the_key(by: str, cause: str, golden: Golden) -> None:
-    story = Story(nodes=1).watched("n1").section("c1", 10, 140, deadline=105, asked=6)
+@pytest.mark.parametrize(
+    ("by", "deleted", "cause"),
+    [("c1", "n1 n2", "deleted by itself"), ("c1", "n1", "not prolonged"), ("c2", "n1 n2", "not prolonged")],
+)
+def test_an_extension_that_deleted_the_key(by: str, deleted: str, cause: str, golden: Golden) -> None:
+    story = Story().watched().section("c1", 10, 140, deadline=105, asked=6)
     story.op("c1", "extend", "ok", 1, 60, 65, deadline_ns=ms(160), validity_ms=95)
-    for client, words, at, what in (("c1", "SET k1 v1 NX PX 100", 7, "set"), (by, "EVALSHA 5f 1 k1 v1", 62, "deleted")):
-        story.request(client, "n1", words, at, at + 1, reply="1", did=False)
-        story.seen("n1", what, at + 0.5, *(("v1",) if what == "set" else ()), since=at, ttl=100, read=at + 1)
-        story.by(story.key_events[-1], len(story.requests) - 1)
-    told = story.seen("n1", "blind", 700).told("lease-outlasts-keys")
+    for node in ("n1", "n2", "n3"):
+        asked = [("c1", "SET k1 v1 NX PX 100", 7, "set"), (by, "EVALSHA 5f 1 k1 v1", 62, "deleted")]
+        for client, words, at, what in asked[: 2 if node in deleted.split() else 1]:
+            story.request(client, node, words, at, at + 1, reply="1", did=False)
+            story.seen(node, what, at + 0.5, *(("v1",) if what == "set" else ()), since=at, ttl=100, read=at + 1)
+            story.by(story.key_events[-1], len(story.requests) - 1)
+        story.seen(node, "blind", 700)
+    told = story.told("lease-outlasts-keys")
     assert told.cause == cause
-    if by == "c1":
+    if cause == "deleted by itself":
         golden(told.sentence)
 
 

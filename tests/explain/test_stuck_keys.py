@@ -47,6 +47,16 @@ def test_a_client_went_on_prolonging_the_key(by: str, cause: str, golden: Golden
     golden(told[0])
 
 
+def test_a_task_that_prolongs_the_key_of_its_process_prolongs_its_own() -> None:
+    history = History(ttl_ms=400, nodes=1, tasks=2).watch("n1").section("c1@2", 10, 300, asked=4)
+    asked(history, "c1", "SET k1 a NX PX 400", 2, "set", "a", ttl=400)
+    for at in (250, 550, 850):
+        asked(history, "c1@1", "PEXPIRE k1 400", at, "prolonged", "a", ttl=400)
+    told = why(history)
+    assert told is not None
+    assert told[1] == "renewed unheld"
+
+
 def test_one_renewal_may_have_been_under_way() -> None:
     assert why(renewed("c1", 250, 450, 550)) is None
 

@@ -20,6 +20,7 @@ def released(
     value: str = "of-c1",
     named: str = "of-c1",
     setter: str = "c1",
+    key: str = "k1",
     at: float = 70.2,
     nodes: int = 1,
     deleted: int = 1,
@@ -40,7 +41,7 @@ def released(
             story.seen(node, "expired", 72, value, since=71)
         story.request("c2", node, "SET k1 of-c2 NX", 75, 75.2).seen(node, "set", 75.4, "of-c2", since=74.9, ttl=100)
     story.op("c1@3", "acquire", "fail", 1, 8, 120).op("c2@2", "acquire", "fail", 1, 8, 120)
-    story.section("c1@1", 10, 70, asked=8, deadline=45).section("c1@2", 50, 90, asked=48.5, deadline=140)
+    story.section("c1@1", 10, 70, asked=8, deadline=45, key=key).section("c1@2", 50, 90, asked=48.5, deadline=140)
     run, verdict = story.section("c2@1", 76, 95, asked=74, deadline=174).judged()
     (finding,) = (one for one in verdict.findings if (one.kind, one.blame) == ("overlap", "lock"))
     case = case_of(run, finding, finding.examples[0])
@@ -58,6 +59,8 @@ def test_a_release_names_the_value_of_another_task(golden: Golden) -> None:
     assert told.cause == "another task's release"
     golden(told.sentence)
     assert released(value="of-c1@2", setter="c1@2").cause != "another task's release"
+    of_another_key = released(value="of-c1@2", named="of-c1@2", setter="c1@2", key="k2")
+    assert of_another_key.cause != "another task's release"
 
 
 @pytest.mark.parametrize(
