@@ -21,7 +21,7 @@ def printable_lines(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """The same of a long text: as much of it as fits into so many characters, and an ellipsis."""
+    """The text as it may be printed, cut to at most `most` characters, an ellipsis among them."""
     plain = printable(text)
     return plain if len(plain) <= most else f"{plain[: max(0, most - 1)]}…"
 

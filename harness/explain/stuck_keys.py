@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from typing import Final
 
 from fencepost.history import process_of
 from fencepost.text import plural
@@ -16,7 +17,7 @@ from harness.history.ledger import Change
 from harness.history.recorded import Recorded
 from harness.history.without_expiry import has_no_expiry
 
-LEAST_RENEWALS = 2
+LEAST_RENEWALS: Final = 2
 """A single one may have been under way when its client was done with the key."""
 
 
