@@ -19,7 +19,7 @@ from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.files import on_disk
 from harness.campaign.equipment import Equipment, equipment, itself
 from harness.campaign.one_run import Made, Order, config_of
-from harness.campaign.worker_process import PlayerDiedError, PlayerProcess
+from harness.campaign.player_process import PlayerDiedError, PlayerProcess
 from harness.run.messages import Failed, encode
 from harness.run.snapshot import Snapshot
 from harness.store.archive import pack

@@ -14,9 +14,9 @@ from harness.campaign import side_by_side
 from harness.campaign.concurrency import FindingPace, Pace
 from harness.campaign.equipment import Equipment, itself
 from harness.campaign.one_run import Made, Order
+from harness.campaign.player_process import PlayerDiedError
 from harness.campaign.side_by_side import Showing, Workers
 from harness.campaign.worker import Refused, why_not
-from harness.campaign.worker_process import PlayerDiedError
 from harness.run.messages import Failed, decode, encode
 from tests.campaign import made
 

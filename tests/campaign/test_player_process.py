@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from harness.campaign.one_run import Made, Order
-from harness.campaign.worker_process import PlayerDiedError, PlayerProcess
+from harness.campaign.player_process import PlayerDiedError, PlayerProcess
 from harness.run.messages import Shown, encode
 from harness.run.snapshot import Snapshot
 from tests.campaign.made import line
@@ -95,7 +95,7 @@ def test_a_run_that_its_player_cannot_begin_has_failed_with_the_players_words() 
 
 def test_a_player_whose_worker_was_killed_ends_without_a_word(tmp_path: Path) -> None:
     player = subprocess.Popen(
-        [sys.executable, "-c", "from harness.campaign.worker_process_client import main; main()"],
+        [sys.executable, "-c", "from harness.campaign.player import main; main()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

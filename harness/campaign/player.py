@@ -1,4 +1,4 @@
-"""The process in which a worker makes its runs, one after the other: `worker_process` starts it.
+"""The process in which a worker makes its runs, one after the other: `player_process` starts it.
 
 It is fresh, so that signals reach the run as they would reach the command, and it goes on for the next run, so that
 judging is imported once. It reads orders and writes what it shows and what it made, a JSON line each. When its orders

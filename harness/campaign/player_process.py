@@ -1,4 +1,4 @@
-"""A worker's side of the process that makes its runs (`harness.campaign.worker_process_client`)."""
+"""A worker's handle on the process that makes its runs (`harness.campaign.player`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PlayerProcess:
 
     def __init__(self, command: Sequence[str] = ()) -> None:
         """`command`: by default a fresh interpreter with the `sys.path` of this one."""
-        self._command = command or calling("harness.campaign.worker_process_client:main")
+        self._command = command or calling("harness.campaign.player:main")
         self._process: subprocess.Popen[bytes] | None = None
         self._printed = -1
 
