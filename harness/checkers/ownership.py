@@ -22,7 +22,8 @@ To prolong one while its client is inside does no harm; to prolong it then keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections import Counter
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -47,6 +48,12 @@ from harness.verdict import Answer, Finding
 
 How = Literal["overwritten", "prolonged", "deleted", "removed"]
 _HOW: Final[tuple[How, ...]] = ("overwritten", "prolonged", "deleted", "removed")
+_DID: Final[Mapping[How, tuple[str, str]]] = {
+    "overwritten": ("overwrote", "key"),
+    "prolonged": ("prolonged", "key"),
+    "deleted": ("deleted", "key"),
+    "removed": ("removed", "member"),
+}
 _READS: Final = ("GET", "HGET", "HGETALL", "HMGET", "MGET", "GETEX")
 _PLAIN: Final = ("SET", "SETEX", "PSETEX", "MSET")
 _OF_SETTER: Final = ("event", "client", "by", "task", "life", "f", "section", "outcome", "at_ns", "from_client_ns")
@@ -67,13 +74,17 @@ class Figures(KeyFigures, frozen=True):
     removed: int = 0
 
     def rows(self) -> Iterator[Row]:
-        counts = {"overwrote": self.overwritten, "prolonged": self.prolonged, "deleted": self.deleted}
-        done = [f"{how} {plural(number, 'key')}" for how, number in counts.items() if number]
-        done += [f"removed {plural(self.removed, 'member')}"] if self.removed else []
-        if done:
+        counts = {how: int(getattr(self, how)) for how in _HOW}
+        if any(counts.values()):
             late = f"; {self.late:,} of these requests arrived after the call had ended" if self.late else ""
-            whose = " that belonged to other clients" if self.removed else " of other clients"
-            yield Row("others", f"requests {listed(done)}{whose}{late}", order=85)
+            yield Row("others", f"{_what_requests_did(counts)}{late}", order=85)
+
+
+def _what_requests_did(counts: Mapping[How, int]) -> str:
+    """`requests overwrote 28 keys and deleted 5 keys of other clients`."""
+    did = [f"{did} {plural(counts[how], noun)}" for how, (did, noun) in _DID.items() if counts.get(how)]
+    whose = "that belonged to" if counts.get("removed") else "of"
+    return f"requests {listed(did)} {whose} other clients"
 
 
 class Touched(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -279,16 +290,18 @@ def _told(run: Recorded, row: Any, holder: _Holder) -> Touched:
 
 
 def _finding(kind: FindingKind, touched: list[Touched]) -> Finding:
+    """Its examples are first of what the requests did most."""
+    counts = Counter(one.how for one in touched)
+    most = counts.most_common(1)[0][0]
     nodes = listed(sorted({one.node for one in touched}))
-    keys = plural(len(touched), "key")
-    text = (
-        f"requests changed {keys} of other clients, on {nodes}: a request may delete, prolong or replace only what "
-        "still has its own client's value"
+    rule = (
+        "a request may delete, prolong or replace only what still has its own client's value"
         if kind is ANOTHERS
-        else f"requests prolonged {keys} of other clients, on {nodes}: a key must not outlive its owner because other "
-        "clients ask for the lock, or hold it"
+        else "a key must not outlive its owner because other clients ask for the lock, or hold it"
     )
-    return kind.of(touched, text, msgspec.to_builtins)
+    text = f"{_what_requests_did(counts)}, on {nodes}: {rule}"
+    typical_first = sorted(touched, key=lambda one: one.how != most)
+    return kind.of(typical_first, text, msgspec.to_builtins, at_ms=touched[0].at_ms)
 
 
 def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:

@@ -91,6 +91,19 @@ def test_a_key_that_another_client_deletes_breaks_the_lease(golden: Golden) -> N
     )
 
 
+def test_what_requests_did_most_comes_first_among_the_examples(golden: Golden) -> None:
+    history = inside()
+    for node in ("n2", "n3"):
+        history.request("c2", node, "SET k1 b NX PX 400", 490, 491).seen(node, "set", 492, "b", since=485, ttl=400)
+    prolongs(extending(history))
+    for node in ("n2", "n3"):
+        history.request("c1", node, "DEL k1", 603, 604, reply="1").seen(node, "deleted", 605, since=602)
+    (finding,) = check(history.recorded()).findings
+    golden(finding.text)
+    assert (finding.count, finding.at_ms) == (3, 602)
+    assert [example["how"] for example in finding.examples] == ["deleted", "deleted", "prolonged"]
+
+
 @pytest.mark.parametrize("f", ["acquire", "extend", "release"])
 def test_no_call_may_delete_it(f: str) -> None:
     assert found(deletes(during(f, inside(), outcome="fail"))) == (0, 0, 1)
