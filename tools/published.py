@@ -31,6 +31,8 @@ from harness.campaign.study import Played
 from harness.claims.grid import chosen
 from harness.claims.page import document_of as claims_of
 from harness.claims.session import settle_all as settle_claims
+from harness.mutants.page import document_of as mutants_of
+from harness.mutants.table import rows_of
 from harness.options import parse_run
 from harness.studies.findings.evidence import block, with_block
 from harness.studies.findings.study import document_of as replays_of
@@ -56,6 +58,10 @@ def _claims(played: Played) -> StudyDocument:
     return claims_of(played, settle_claims(chosen(()), repeats, played.lines))
 
 
+def _mutants(played: Played) -> StudyDocument:
+    return mutants_of(played, rows_of(played.lines))
+
+
 def _replays(played: Played) -> StudyDocument:
     return replays_of(played, replayed(played.campaign.grid, played.lines))
 
@@ -67,6 +73,7 @@ def _report(played: Played) -> StudyDocument:
 _DRAWN_BY: Final[Mapping[str, Callable[[Played], StudyDocument]]] = {
     "survey": _survey,
     "claims": _claims,
+    "mutants": _mutants,
     "findings": _replays,
 }
 """By the name of the record's grid; all others are reports of `fencepost compare`."""

@@ -21,7 +21,8 @@ have been silent for a second, if one of them was. All others that waited must h
 again may wake them.
 
 A client that was told of a release (a message that names the key reached it when the key was deleted) looks at once. If
-it said and heard nothing for half a lease, or half a second if that is longer, while all the rest was so, it slept on.
+it said and heard nothing for half a lease, or half a second if that is longer, it slept on if all the rest was so for
+`SLACK_MS` of that time.
 The lock is to blame if this happened `LEAST_OVERSLEPT` times. A lock that keeps anything else of the key on its nodes
 may have told it of another client's turn, so nothing is said of that one.
 
@@ -204,9 +205,11 @@ _Sleep = tuple[int, int, int | None]
 def _slept_through(one: Waiting, calm: Sequence[Span], told: Sequence[_Sleep]) -> Iterator[Vain]:
     """The sleeps after a message that should have woken the client, or beside a push that woke none."""
     for told_ns, until_ns, row in told:
+        if until_ns - told_ns < short_ns(one.run):
+            continue
         for began, done in calm:
             since, until = max(began, told_ns), min(until_ns, done)
-            if since - told_ns <= _SOON_NS and until > since and one.ran_ns(since, until) >= short_ns(one.run):
+            if since - told_ns <= _SOON_NS and until > since and one.ran_ns(since, until) >= SLACK_NS:
                 push = None if row is None else one.ledger.change(row)
                 yield Vain(since, until, one.wait, told_ns=told_ns if row is None else 0, push=push)
 

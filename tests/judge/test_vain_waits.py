@@ -209,6 +209,10 @@ def test_a_push_onto_a_list_that_is_deleted_at_once_wakes_no_client() -> None:
     assert "c3 had pushed onto it" in one.explanations[0].sentence
 
 
+def test_it_slept_on_if_another_client_takes_the_lock_a_little_later() -> None:
+    assert longest(told(taken_again=260)) == pytest.approx(260, abs=1)
+
+
 @pytest.mark.parametrize("how", [{"times": 2}, {"sleeps": 400}, {"blocks": "BRPOP another 2"}], ids=str)
 def test_no_push_was_lost_if(how: Any) -> None:
     """It happened twice; the client looked again soon; it was blocked on another list."""
