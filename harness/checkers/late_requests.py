@@ -30,7 +30,7 @@ from harness.figures import KeyFigures, Row
 from harness.history.calls import GRANTS
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
-from harness.history.ledger import Ledger
+from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 from harness.history.sent_after import SLACK_NS, SentAfter
 from harness.verdict import Answer, Finding
@@ -72,8 +72,11 @@ class LateRequest(msgspec.Struct, frozen=True):
 
 
 class _End(NamedTuple):
+    """When a call ended that had been under way since then."""
+
     after: After
     at_ns: int
+    since_ns: int
 
 
 def check(run: Recorded) -> Answer:
@@ -108,11 +111,20 @@ def _late(run: Recorded, ledger: Ledger) -> Iterator[tuple[After, LateRequest]]:
         before_ns = answered.get(of, FOREVER_NS)
         if change["to_client_ns"] >= 0:
             answered[of] = min(before_ns, change["to_client_ns"])
-        if beside[row] and before_ns + SLACK_NS > change["from_client_ns"]:
+        if beside[row] and min(before_ns, _asked_ns(ledger, change, end)) + SLACK_NS > change["from_client_ns"]:
             continue
         how, client, node, key = (str(change[name]) for name in ("what", "client", "node", "key"))
         at_ms, after_ms = run.at_ms(change["at_ns"]), (change["from_client_ns"] - end.at_ns) / 1e6
         yield end.after, LateRequest(how, client, node, key, at_ms, after_ms, change["command"] or "")
+
+
+def _asked_ns(ledger: Ledger, change: Change, end: _End) -> int:
+    """When the same request of a refused acquire had come to the proxy for the first time."""
+    if end.after != "refusal":
+        return FOREVER_NS
+    client, node, at_ns = str(change["client"]), str(change["node"]), int(change["from_client_ns"])
+    *before, last = ledger.sent.between(client, node, end.since_ns, at_ns)
+    return next((one.from_client_ns for one in before if one.words == last.words), FOREVER_NS)
 
 
 def _beside_calls(ledger: Ledger) -> Any:
@@ -193,7 +205,7 @@ class _KeySetters:
         used = (change["client"], self._calls.key[call])
         if any(used == (of, key) and start <= until_ns and end >= at_ns for of, key, start, end in self._handed):
             return None
-        return _End("release" if outcome == "ok" else "refusal", at_ns)
+        return _End("release" if outcome == "ok" else "refusal", at_ns, int(self._calls.invoke_ns[call]))
 
 
 def _finding(after: After, late: list[LateRequest]) -> Finding:

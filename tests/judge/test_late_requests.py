@@ -291,3 +291,21 @@ def test_what_goes_over_a_connection_of_the_call_is_the_calls() -> None:
 @pytest.mark.parametrize("words", ["SET k1 a NX PX 900", "GET k2"])
 def test_a_call_that_asks_for_nothing_else_may_use_the_old_value(words: str) -> None:
     assert found(beside(500, 800, words=words)) == (0, 0)
+
+
+def refused_beside(*, first: str = "SET k1 a NX PX 900", again: float = 700, number: int = 7) -> History:
+    """c1's acquire asks n1 and n2, and is refused at 101. Its next one asks from 300 to 1,200 over its own connection,
+    while the lock sends the first one's request to n1."""
+    history = refused().request("c1", "n2", "SET k1 a NX PX 900", 12, 13).seen("n2", "set", 12.5, "a", ttl=900)
+    history.request("c1", "n2", "DEL k1", 90, 91, reply="1").seen("n2", "deleted", 90.5, since=90)
+    history.request("c1", "n1", first, 12, None, reply=None, did=False)
+    history.op("c1", "acquire", "fail", 2, 300, 1_200)
+    history.request("c1", "n1", "SET k1 b NX PX 900", 310, 311, reply="null", did=False)
+    return sets(history, again, "SET k1 a NX PX 900", connection=number)
+
+
+def test_what_a_refused_acquire_asks_once_more_beside_the_next_one() -> None:
+    assert found(refused_beside()) == (0, 1)
+    assert found(refused_beside(number=101)) == (0, 0), "over a connection of the next one"
+    assert found(refused_beside(first="GET k1")) == (0, 0), "it may have been under way since then"
+    assert found(refused_beside(again=340)) == (0, 0), "too soon"
