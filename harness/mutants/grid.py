@@ -21,7 +21,7 @@ LIMIT_MS: Final = 60_000
 OWN, REFERENCE = "standard faults", "correct locks"
 _Row = tuple[str, str, Conditions]
 """A name, its lock, and the settings in which that is played."""
-_LISTED: Final = "docs/mutants.md and the published table, results/mutants.md, name them all"
+_LISTED: Final = "docs/mutants.md and the published table, results/mutants-standard/table.md, name them all"
 NEMESES: Final = tuple(dict.fromkeys(name for conditions in CONDITIONS.values() for name in conditions.nemeses))
 """The columns of the table."""
 
