@@ -80,26 +80,25 @@ def few_had_granted(run: Recorded, evidence: Evidence, side: Side) -> Reason | N
     granted = [node for node, one in said.items() if one.heard]
     if len(granted) >= quorum(len(run.nodes)) or not all(one.is_known for one in said.values()):
         return None
-    if errors := only_errors(said):
-        return Reason(f"No node had granted it: {errors}.", "granted on errors")
+    who = f"Only {listed(granted)}" if granted else "No node"
+    if errors := counted_errors(said):
+        return Reason(f"{who} had granted it: {errors}.", "granted on errors")
     if not granted and (old := read_own_old(run, evidence.wire, side)):
         return Reason(old, "own old key")
-    who = f"Only {listed(granted)}" if granted else "No node"
     late = [node for node, one in said.items() if one.has_earlier_yes]
     tail = f" ({yes_to_another_request(side.client, late)})" if late else ""
     return Reason(f"{who} had granted it{tail}.", "not set" if late else "too few nodes")
 
 
-def only_errors(said: Mapping[str, NodeReply]) -> str:
-    """`n1 had answered with the error OOM`, if no node had granted it and a majority had answered so; else empty."""
-    if any(one.heard for one in said.values()):
-        return ""
+def counted_errors(said: Mapping[str, NodeReply]) -> str:
+    """`n1 had answered with the error OOM`, if the grants make a majority only together with errors; else empty."""
     errors = {
         node: one.request.reply_label
         for node, one in said.items()
         if one.word == "no" and one.request is not None and error_of(one.request.reply) is not None
     }
-    if len(errors) < quorum(len(said)):
+    granted, majority = sum(one.heard for one in said.values()), quorum(len(said))
+    if not granted < majority <= granted + len(errors):
         return ""
     return f"{listed(sorted(errors))} had answered with the error {' or '.join(sorted(set(errors.values())))}"
 

@@ -13,7 +13,7 @@ from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.expiries import over_at_once
 from harness.explain.let_in import late_release, let_in
-from harness.explain.node_replies import NodeReply, only_errors
+from harness.explain.node_replies import NodeReply, counted_errors
 from harness.explain.nodes import Loss, NodePart, went_down
 from harness.explain.renewals import renewals_ended
 from harness.explain.requests import client_of, who_did
@@ -58,7 +58,7 @@ def by_lock(
     if taken is not None and not (run.is_exclusive and (granted_to_few or told)):
         return f"{taken.text} So {later.client} could enter.", taken.cause
     if granted_to_few:
-        has_errors = any(only_errors(said) for _, said in _replies(parts, earlier, later))
+        has_errors = any(counted_errors(said) for _, said in _replies(parts, earlier, later))
         return granted_to_few, "granted on errors" if has_errors else "too few nodes"
     cause = _cause_of_losses(run, parts, later)
     if cause == "unknown" and taken is not None:
@@ -372,7 +372,7 @@ def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
         if len(yes) < majority and all(one.is_known for one in said.values()):
             who = f"only {listed(yes)} had granted it" if yes else "no node had granted it"
             late = [node for node, one in said.items() if one.has_earlier_yes]
-            note = yes_to_another_request(side.client, late) if late else only_errors(said)
+            note = yes_to_another_request(side.client, late) if late else counted_errors(said)
             texts.append(f"{side.client} acquired the lock although {who}{_absent(said, note)}")
     if not texts:
         return ""

@@ -500,8 +500,8 @@ def only_on_n1(story: Story) -> Story:
 @pytest.mark.parametrize(
     ("said", "cause"),
     [
-        ("OK ERR ERR", "too few nodes"),
-        ("OK ERR -", "too few nodes"),
+        ("OK ERR ERR", "granted on errors"),
+        ("OK nil -", "too few nodes"),
         ("silent silent nil", "too few nodes"),
         ("OK OK ERR", "not set"),
     ],
