@@ -238,7 +238,7 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
         )
     side = case.named.get("section")
     few = None if side is None or anew is not None else few_had_granted(run, evidence, side)
-    few = few if few is not None and few.cause in ("not set", "granted on errors", "own old key") else None
+    few = few if few is not None and few.cause != "too few nodes" else None
     given_ms = None if side is None or anew is not None else _ttl_given(run, evidence, side)
     if given_ms is not None:
         return Told(
@@ -251,7 +251,7 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
         f"{client} was granted a lease until {lease:+,.1f} ms, but by {keys:+,.1f} ms the keys expire on "
         f"so many nodes that no majority is left: the lease is {too_long} too long."
         f"{f' {few.text}' if few is not None else ''}",
-        cause=None if few is None else "too few nodes" if few.cause == "not set" else few.cause,
+        cause=None if few is None else few.cause,
     )
 
 
@@ -284,7 +284,7 @@ OUTLASTS_KEYS: Final = FindingKind(
     "lease",
     _explained,
     stands_for="expired",
-    comes_of=("too few nodes", "granted on errors", "own old key"),
+    comes_of=("too few nodes", "granted on errors", "own old key", "another reply"),
     noun="lease(s) longer than their keys live",
     surveyed="validity",
 )

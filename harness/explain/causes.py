@@ -19,6 +19,7 @@ Cause = Literal[
     "read as own",
     "own old key",
     "took nothing",
+    "another reply",
     "count alone",
     "different keys",
     "prolonged",
@@ -92,6 +93,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "read as own": "the lock mistook the key of another holder for its own",
     "own old key": "a client was let in on the key of its own earlier call, which the lock did not prolong",
     "took nothing": "an acquire was granted by a request that took nothing on the nodes",
+    "another reply": "the lock may have taken the reply to another request for a grant",
     "count alone": "a client was let in by a count alone, without the lock's key",
     "different keys": "both clients were let in, by different keys of the lock",
     "prolonged": "the key of another client was prolonged",
@@ -164,7 +166,7 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
-    "too few nodes": ("granted on errors", "granted unasked", "read as own", "own old key"),
+    "too few nodes": ("granted on errors", "granted unasked", "read as own", "own old key", "another reply"),
     "own old key": ("stayed", *UNRELEASED),
     "deleted": ("set again", "another key", "another task's release"),
     "deleted by itself": ("shared value", "set again"),

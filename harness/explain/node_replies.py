@@ -75,7 +75,8 @@ def replies(run: Recorded, evidence: Evidence, side: Side) -> dict[str, NodeRepl
 
 def few_had_granted(run: Recorded, evidence: Evidence, side: Side) -> Reason | None:
     """That fewer nodes than a majority had granted it; None if a majority had, or if that is not known. The cause is
-    `not set` if the client may have taken yeses to an earlier request for its own, and with these it had a majority."""
+    `another reply` if the client may have taken yeses to an earlier request for its own, and with these it had a
+    majority."""
     said = replies(run, evidence, side)
     granted = [node for node, one in said.items() if one.heard]
     if len(granted) >= quorum(len(run.nodes)) or not all(one.is_known for one in said.values()):
@@ -87,7 +88,7 @@ def few_had_granted(run: Recorded, evidence: Evidence, side: Side) -> Reason | N
         return Reason(old, "own old key")
     late = [node for node, one in said.items() if one.has_earlier_yes]
     tail = f" ({yes_to_another_request(side.client, late)})" if late else ""
-    return Reason(f"{who} had granted it{tail}.", "not set" if late else "too few nodes")
+    return Reason(f"{who} had granted it{tail}.", "another reply" if late else "too few nodes")
 
 
 def counted_errors(said: Mapping[str, NodeReply]) -> str:

@@ -58,8 +58,7 @@ def by_lock(
     if taken is not None and not (run.is_exclusive and (granted_to_few or told)):
         return f"{taken.text} So {later.client} could enter.", taken.cause
     if granted_to_few:
-        has_errors = any(counted_errors(said) for _, said in _replies(parts, earlier, later))
-        return granted_to_few, "granted on errors" if has_errors else "too few nodes"
+        return granted_to_few, _cause_of_few(parts, earlier, later)
     cause = _cause_of_losses(run, parts, later)
     if cause == "unknown" and taken is not None:
         cause = taken.cause
@@ -381,6 +380,14 @@ def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
     shared = any(part.loss is not None for part in parts)
     tail = "" if shared else ", and no node granted the lock to both clients"
     return f"{' and '.join(texts)}: fewer than the majority of {majority} of {plural(len(run.nodes), 'node')}{tail}."
+
+
+def _cause_of_few(parts: Sequence[NodePart], earlier: Side, later: Side) -> Cause:
+    replies = [said for _, said in _replies(parts, earlier, later)]
+    if any(map(counted_errors, replies)):
+        return "granted on errors"
+    is_late = any(one.has_earlier_yes for said in replies for one in said.values())
+    return "another reply" if is_late else "too few nodes"
 
 
 def _counts(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:

@@ -77,22 +77,22 @@ def test_the_table_says_what_it_should_say_and_what_it_says() -> None:
 
 
 def test_another_finding_that_names_it_has_a_cause_of_its_own() -> None:
-    late = MUTANTS["a late reply counts"]
-    both = line("too few nodes", "c2 had two", "overlap"), line("not set", "c1 had none", "lease-without-majority")
-    said = said_of(late, both)
+    mutant, own = MUTANTS["prolongs another's key"], "changed-another-clients-key"
+    both = line("not prolonged", "c2 had none", "lease-outlasts-keys"), line("prolonged", "c1 did it", own)
+    said = said_of(mutant, both)
     assert said is not None
-    assert (said.should, said.is_right) == (("not set", "too few nodes"), True)
-    assert cells([("", said)])[0][1] == f"{IN_WORDS['not set']} or {IN_WORDS['too few nodes']}"
-    wrong = said_of(late, [*both, line("too few nodes", kind="lease-without-majority")])
+    assert (said.should, said.is_right) == (("prolonged", "not prolonged"), True)
+    assert cells([("", said)])[0][1] == f"{IN_WORDS['prolonged']} or {IN_WORDS['not prolonged']}"
+    wrong = said_of(mutant, [*both, line("not prolonged", kind=own)])
     assert wrong is not None
-    assert (wrong.causes, wrong.is_right) == ({"too few nodes": 2, "not set": 1}, False)
-    assert said_of(late, [line("deleted", kind="overlap")]) is None, "it names something else"
+    assert (wrong.causes, wrong.is_right) == ({"not prolonged": 2, "prolonged": 1}, False)
+    assert said_of(mutant, [line("deleted", kind="lease-outlasts-keys")]) is None, "it names something else"
 
 
 def test_the_declared_finding_is_explained_rather_than_another_one_that_names_it() -> None:
-    figures = line("not set", "c1 had none", "lease-without-majority").figures
+    figures = line("another reply", "c1 had none", "lease-without-majority").figures
     assert figures is not None
-    overlap = Blamed("overlap", 0.5, "text", "too few nodes", "c2 had two")
+    overlap = Blamed("overlap", 0.5, "text", "another reply", "c2 had two")
     run = replace(line(None), figures=replace(figures, blamed=(overlap, *figures.blamed)))
     said = said_of(MUTANTS["a late reply counts"], [run])
     assert said is not None

@@ -79,8 +79,8 @@ class _Forgetful(Connection):
     "a reply belongs to the request that it answers",
     conditions="busy",
     finding="lease-without-majority",
-    cause="not set",
-    also={"overlap": "too few nodes"},
+    cause="another reply",
+    also={"overlap": "another reply"},
 )
 class LateReplyCounts(Redlock):
     """On slow links, the grant of an attempt that was given up and undone counts as the grant of the next attempt."""
