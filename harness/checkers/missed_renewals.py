@@ -5,7 +5,8 @@ loses a key it may say so, and its client leaves: then no client overstayed, and
 same. That is certain if all of this was so, on a majority of the nodes that the section's acquire had set keys on:
 
 - the key expired while the client was inside, after nearly a whole lease (`SHARE`), or the lock said then that it was
-  no longer held, with the key still there or expired; and no request of this client had prolonged it;
+  no longer held, with the key still there or expired; and no request of this client had prolonged it, but for nested
+  acquires and their releases: then the lease counts from the last of these on;
 - until its release, the client sent no request that names the key, except reads in the calls in which it asked whether
   it still held the lock. So no renewal was late, lost or refused;
 - no fault was in force on the client, nor on a majority of the nodes and its links to them, nor for a lease before the
@@ -42,7 +43,7 @@ from harness.history.ledger import Ledger
 from harness.history.link_activity import Activity
 from harness.history.node_requests import NodeRequests, Request
 from harness.history.recorded import Recorded, named
-from harness.history.renewal_requests import could_renew, renewal_requests
+from harness.history.renewal_requests import NESTED, could_renew, renewal_requests
 from harness.history.standing_still import ran_ns
 from harness.history.waits import SECOND_NS
 from harness.verdict import Answer
@@ -66,6 +67,17 @@ class Figures(KeyFigures, frozen=True):
         if self.missed:
             sections = out_of(self.missed, self.sections, "long section", "long sections")
             yield Row("renewal", f"{sections} ended because the lock sent no renewal", order=82)
+
+
+class _Unrenewed(NamedTuple):
+    """The `keys` that a section's acquire set, and the `nodes`; when a nested acquire, or its release, had prolonged
+    them last (0: none did); and by node how and when one of these ended that no other request of its client had
+    prolonged; never, if that is not seen."""
+
+    keys: set[str]
+    nodes: set[str]
+    since_ns: int
+    ended: dict[str, tuple[str, int]]
 
 
 class _Missed(NamedTuple):
@@ -99,54 +111,56 @@ def check(run: Recorded) -> Answer:
 def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
     lease_ns, links = round(run.lease_ms * 1e6), ledger.links
     calm_ns = max(lease_ns, SECOND_NS)
-    for section, (keys, nodes, ended) in _unrenewed(run, ledger).items():
+    for section, (keys, nodes, begun_ns, ended) in _unrenewed(run, ledger).items():
         row = run.sections.iloc[section]
-        client, enough, no_ns = str(row.client), quorum(nodes), _denied_ns(run, row)
+        begun_ns = max(begun_ns, row.start_ns)
+        client, enough, no_ns = str(row.client), quorum(len(nodes)), _denied_ns(run, row)
         expired_ns = sorted(at for what, at in ended.values() if what == "expired")
         at_ns = min([no_ns, *expired_ns[enough - 1 : enough]])
-        since_ns = row.start_ns - calm_ns
+        since_ns = begun_ns - calm_ns
         is_inside = at_ns < row.end_ns or at_ns == no_ns
-        is_late = row.ended == "release" and row.start_ns + SHARE * lease_ns <= at_ns
+        is_late = row.ended == "release" and begun_ns + SHARE * lease_ns <= at_ns
         if not is_inside or not is_late or not _was_vouched_for(run, row, at_ns):
             continue
         if sum(what == "expired" or at >= at_ns for what, at in ended.values()) < enough:
             continue
-        asked = renewal_requests(run, ledger.sent, row, keys)
+        asked = [one for one in renewal_requests(run, ledger.sent, row, keys) if one.from_client_ns >= begun_ns]
         if asked:
             since_ns = asked[-1].from_client_ns + round(SILENT * lease_ns)
-            early_ns = row.start_ns + round(EARLY * lease_ns)
+            early_ns = begun_ns + round(EARLY * lease_ns)
             if not _gave_up(ledger.sent, links.of(client), asked, early_ns, since_ns, at_ns):
                 continue
         if not could_renew(run, process_of(client), str(row.key), since_ns, at_ns) or links.of(client).is_stuck(
             since_ns, at_ns
         ):
             continue
-        if ran_ns(run, client, row.start_ns, at_ns) >= RAN * lease_ns:
+        if ran_ns(run, client, begun_ns, at_ns) >= RAN * lease_ns:
             gone = (node for node, (what, at) in ended.items() if what == "expired" and at <= at_ns)
             yield _Missed(section, tuple(sorted(gone, key=run.nodes.index)), at_ns, len(asked))
 
 
-def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, tuple[set[str], int, dict[str, tuple[str, int]]]]:
-    """By section: the keys that its acquire set, on how many nodes, and by node how and when one of these ended that no
-    request of its client had prolonged; never, if that is not seen."""
+def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, _Unrenewed]:
+    """By section."""
     rows, places = ledger.rows, run.places
     own = rows[rows["key"].isin(list(run.lock_keys)).to_numpy(bool)]
     is_set = own["what"].isin(["set", "overwritten", "changed"]) & own["f"].isin(GRANTS) & own["is_in_call"]
     set_by = own[(is_set & (own["outcome"] == "ok")).to_numpy(bool)]
     ends = own[own["what"].isin(ENDINGS).to_numpy(bool)]
     end_of = {of: (str(what), at) for of, what, at in rows_of(ends, "of", "what", "at_ns")}
-    renewed = own[(own["what"] == "prolonged").to_numpy(bool)]
+    is_nested = own["f"].isin(NESTED) & own["is_in_call"] & own["what"].isin(["prolonged", "changed"])
+    nested = own[is_nested.to_numpy(bool)]
+    last = {tuple(of): at for *of, at in rows_of(nested, "task", "life", "section", "at_ns")}
+    renewed = own[((own["what"] == "prolonged") & ~is_nested).to_numpy(bool)]
     renewals = set(rows_of(renewed, "of", "client"))
-    found: dict[int, tuple[set[str], int, dict[str, tuple[str, int]]]] = {}
-    on: dict[int, set[str]] = {}
+    found: dict[int, _Unrenewed] = {}
     for node, key, owner, client, *of in rows_of(set_by, "node", "key", "owner", "client", "task", "life", "section"):
         if (section := places.get(tuple(of))) is None:
             continue
-        on.setdefault(section, set()).add(str(node))
-        keys, _, ended = found.get(section, (set(), 0, {}))
+        one = found.setdefault(section, _Unrenewed(set(), set(), last.get(tuple(of), 0), {}))
+        one.keys.add(str(key))
+        one.nodes.add(str(node))
         if (owner, client) not in renewals:
-            ended[str(node)] = end_of.get(owner, ("", FOREVER_NS))
-        found[section] = keys | {str(key)}, len(on[section]), ended
+            one.ended[str(node)] = end_of.get(owner, ("", FOREVER_NS))
     return found
 
 

@@ -191,6 +191,22 @@ def test_a_renewal_before_or_after_the_section_is_anothers() -> None:
     assert missed(two().request("c2", "n1", "PEXPIRE k1 400", 2_100, 2_101, reply="0", did=False)) == 2
 
 
+@pytest.mark.parametrize(("f", "number"), [("reenter", 2), ("leave", 2), (None, 0)])
+def test_what_a_nested_acquire_prolongs_is_to_be_renewed_from_then_on(f: str | None, number: int) -> None:
+    """The key lives until 420 ms after the grant; a renewal in the background would have been one."""
+    made = renewing()
+    for start in STARTS:
+        value = f"c1-{round(start):06}"
+        section(made, start)
+        made.key_events.pop()
+        if f is not None:
+            made.op("c1", f, "ok", round(start), start + 18, start + 22)
+        made.request("c1", "n1", f"EVAL prolong 1 k1 {value}", start + 19, start + 21)
+        made.seen("n1", "prolonged", start + 20, value, since=start + 19, ttl=400)
+        made.seen("n1", "expired", start + 420, value, since=start + 419)
+    assert missed(made.seen("n1", "blind", 9_000)) == number
+
+
 def test_a_key_that_was_prolonged_once_is_another_matter() -> None:
     made = section(renewing(), 2_000)
     made.key_events.pop()
