@@ -482,7 +482,7 @@ def test_a_node_that_did_not_count_the_time_well() -> None:
     assert found(unlocks(two_readers(renewed=None).fault("f1", 110, 120, **wrong), 450)) == (0, 0, 1)
 
 
-def handed_over(asked: str, *, also_by: str | None = None, shows: bool = False) -> History:
+def handed_over(asked: str, *, also_by: str | None = None, shows: bool = False, value: str = "a-ticket") -> History:
     """c1's release sets the key to a value that c2's acquire has asked for; c2 is let in, and prolongs it. While it
     waits it `shows` that it lives by a key of its own."""
     history = History(ttl_ms=400).watch("n1").section("c1", 10, 300, asked=4)
@@ -493,9 +493,9 @@ def handed_over(asked: str, *, also_by: str | None = None, shows: bool = False) 
         if shows:
             history.seen("n1", "set", 261, "1", key=f"lives:{asked}", ttl=400)
             history.by(history.key_events[-1], len(history.requests) - 1)
-    history.seen("n1", "set", 302, "a-ticket", since=300, ttl=400)
+    history.seen("n1", "set", 302, value, since=300, ttl=400)
     history.request("c1", "n1", "EVAL release 1 k1 a 400", 301, 302)
-    history.seen("n1", "prolonged", 602, "a-ticket", since=599, ttl=400)
+    history.seen("n1", "prolonged", 602, value, since=599, ttl=400)
     return history.request("c2", "n1", "PEXPIRE k1 400", 600, 601)
 
 
@@ -506,6 +506,20 @@ def test_a_key_that_was_handed_over_belongs_to_the_client_that_had_asked_for_it(
     owners = run.owners
     assert owners is not None
     assert owners.holdings[["value", "client", "section"]].values.tolist() == [["a", "c1", 0], ["a-ticket", "c2", 1]]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_value_that_is_made_of_what_one_section_had_asked_for_tells_whose_key_it_is(again: bool) -> None:
+    """What a client sends for each of its sections may be its own name."""
+    history = handed_over("entry-of-c2", value="entry-of-c2:12")
+    if again:
+        history.op("c2", "acquire", "fail", 2, 920, 930)
+        history.request("c2", "n1", "EVAL script 1 k1 entry-of-c2 400", 921, 922, reply="0", did=False)
+    run = history.recorded()
+    assert check(run).findings == ()
+    owners = run.owners
+    assert owners is not None
+    assert (["entry-of-c2:12", "c2", 1] in owners.holdings[["value", "client", "section"]].values.tolist()) is not again
 
 
 @pytest.mark.parametrize(("script", "number"), [("release", 0), ("another", 1)])
