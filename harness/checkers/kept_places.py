@@ -34,7 +34,7 @@ from harness.figures import KeyFigures, Row
 from harness.history.groups import grouped, rows_of
 from harness.history.ledger import Ledger
 from harness.history.node_requests import Request
-from harness.history.places_taken import LEASES, Place, PlacesInOrder, places_taken
+from harness.history.places_taken import Place, PlacesInOrder, kept_for_ns, places_taken
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
@@ -169,7 +169,7 @@ def _finding(
     stayed_ns = {row: by_place[row][-1].to_ns - place.over_ns for row, place in places.items()}
     text = (
         f"{plural(len(places), 'place')} of clients whose lease was over stayed taken, for up to "
-        f"{milliseconds(max(stayed_ns.values()) / 1e6 + LEASES * run.lease_ms)} after they last used the key, and kept "
+        f"{milliseconds((max(stayed_ns.values()) + kept_for_ns(run)) / 1e6)} after they last used the key, and kept "
         f"out {plural(attempts, 'attempt')}"
     )
     worst = sorted(places, key=lambda row: -len(by_place[row]))[:_EXAMPLES]

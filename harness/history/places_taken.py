@@ -1,7 +1,8 @@
 """The places that clients took in a semaphore's keys, and how long each was theirs.
 
 Such a key holds places if a granted acquire put an entry into it, and a release took its own out of it again. The
-request that put an entry there says whose it is, whatever the entry or the lease is called.
+request that put an entry there says whose it is, whatever the entry or the lease is called. Where no time was promised,
+it is over if its client has left and nothing ever takes it out.
 """
 
 from __future__ import annotations
@@ -52,12 +53,19 @@ def places_taken(run: Recorded, ledger: Ledger, key: str) -> Iterator[Place]:
         over_ns = max(since_ns, put["complete_ns"])
         if is_kept:
             own = put["task"], put["life"], put["section"]
-            over_ns = last.get((entry.node, entry.key, own), FOREVER_NS) + round(LEASES * run.lease_ms * 1e6)
+            over_ns = last.get((entry.node, entry.key, own), FOREVER_NS) + kept_for_ns(run)
             over_ns += _ROUNDED_NS
             over_ns = max(over_ns, put["complete_ns"]) if put["complete_ns"] >= 0 else FOREVER_NS
             if (place := places.get(own)) is not None:
-                over_ns = max(over_ns, *sections[place])
+                over_ns = max(over_ns, *(at for at in sections[place] if at < FOREVER_NS))
+            if run.is_open_ended and entry.ended >= 0:
+                over_ns = max(over_ns, entry.until_ns)
         yield Place(entry.node, entry.key, put, since_ns, over_ns, entry.until_ns, is_kept)
+
+
+def kept_for_ns(run: Recorded) -> int:
+    """How long a place may be kept when its client has used the key last."""
+    return round(LEASES * (run.config.ttl_ms if run.is_open_ended else run.lease_ms) * 1e6)
 
 
 class PlacesInOrder:

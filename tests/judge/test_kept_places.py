@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.checkers.explained import explain
@@ -153,6 +154,19 @@ def test_a_client_that_is_inside_or_within_its_lease_has_its_place() -> None:
     assert found(history(until=580, ended=590)) == (1, 3)
     assert found(history(until=580, ended=1_100)) == (0, 0)
     assert found(history(until=1_100, ended=590)) == (0, 0)
+
+
+@pytest.mark.parametrize(("taken_out", "number"), [(None, (1, 3)), (5_000, (0, 0))])
+def test_without_a_promised_time_a_place_is_over_if_nothing_ever_takes_it_out(
+    taken_out: float | None, number: tuple[int, int]
+) -> None:
+    history = refused(used(dead())).op("c3", "release", "ok", 1, 3_000, 3_001)
+    for ops in history.ops.values():
+        ops[:] = [msgspec.structs.replace(op, deadline_ns=None, validity_ms=None) for op in ops]
+    if taken_out is not None:
+        change(history, "c4", "ZREM k1 b", taken_out)
+    assert history.recorded().is_open_ended
+    assert found(history) == number
 
 
 def test_not_if_the_attempt_purges_the_place() -> None:
