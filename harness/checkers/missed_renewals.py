@@ -43,7 +43,7 @@ from harness.history.ledger import Ledger
 from harness.history.link_activity import Activity
 from harness.history.node_requests import NodeRequests, Request
 from harness.history.recorded import Recorded, named
-from harness.history.renewal_requests import NESTED, could_renew, renewal_requests
+from harness.history.renewal_requests import could_renew, renewal_requests
 from harness.history.standing_still import ran_ns
 from harness.history.waits import SECOND_NS
 from harness.verdict import Answer
@@ -54,6 +54,7 @@ EARLY: Final = 0.4
 SILENT: Final = 0.2
 LEAST_ANSWERS: Final = 2
 LEAST: Final = 2
+_NESTED: Final = ("reenter", "leave")
 
 
 class Figures(KeyFigures, frozen=True):
@@ -124,7 +125,7 @@ def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
             continue
         if sum(what == "expired" or at >= at_ns for what, at in ended.values()) < enough:
             continue
-        asked = [one for one in renewal_requests(run, ledger.sent, row, keys) if one.from_client_ns >= begun_ns]
+        asked = list(_renewals(run, ledger, row, keys, begun_ns))
         if asked:
             since_ns = asked[-1].from_client_ns + round(SILENT * lease_ns)
             early_ns = begun_ns + round(EARLY * lease_ns)
@@ -139,6 +140,15 @@ def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
             yield _Missed(section, tuple(sorted(gone, key=run.nodes.index)), at_ns, len(asked))
 
 
+def _renewals(run: Recorded, ledger: Ledger, row: Any, keys: set[str], since_ns: int) -> Iterator[Request]:
+    """What may have renewed the lease since then. A nested acquire, or its release, does not do so by itself."""
+    own = run.ops[((run.ops["client"] == row.client) & run.ops["f"].isin(_NESTED)).to_numpy(bool)]
+    nested = list(rows_of(own, "invoke_ns", "complete_ns"))
+    for one in renewal_requests(run, ledger.sent, row, keys):
+        if one.from_client_ns >= since_ns and not any(began <= one.from_client_ns <= done for began, done in nested):
+            yield one
+
+
 def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, _Unrenewed]:
     """By section."""
     rows, places = ledger.rows, run.places
@@ -147,7 +157,7 @@ def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, _Unrenewed]:
     set_by = own[(is_set & (own["outcome"] == "ok")).to_numpy(bool)]
     ends = own[own["what"].isin(ENDINGS).to_numpy(bool)]
     end_of = {of: (str(what), at) for of, what, at in rows_of(ends, "of", "what", "at_ns")}
-    is_nested = own["f"].isin(NESTED) & own["is_in_call"] & own["what"].isin(["prolonged", "changed"])
+    is_nested = own["f"].isin(_NESTED) & own["is_in_call"] & own["what"].isin(["prolonged", "changed"])
     nested = own[is_nested.to_numpy(bool)]
     last = {tuple(of): at for *of, at in rows_of(nested, "task", "life", "section", "at_ns")}
     renewed = own[((own["what"] == "prolonged") & ~is_nested).to_numpy(bool)]

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 LEAST: Final = 3
 _SET: Final = ("set", "overwritten", "changed")
-NESTED: Final = ("reenter", "leave")
 QUESTIONS: Final = (
     *("GET", "MGET", "EXISTS", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "TYPE", "STRLEN"),
     *("HGET", "HMGET", "HGETALL", "HEXISTS", "HLEN", "HKEYS", "SISMEMBER", "SMEMBERS", "SCARD"),
@@ -55,20 +54,20 @@ def renewal_requests(run: Recorded, sent: NodeRequests, section: Any, keys: Coll
 def renewals_by_node(
     run: Recorded, sent: NodeRequests, section: Any, keys: Collection[str]
 ) -> dict[str, list[Request]]:
-    """By node, the client's requests within the section that name one of the keys. What a nested acquire or its release
-    sends renews nothing by itself and is left out; so is a request that only reads, sent while the client asks whether
-    it still holds the lock."""
-    own = run.ops[(run.ops["client"] == section.client).to_numpy(bool)]
-    of_nested, of_held = (own[own["f"].isin(steps).to_numpy(bool)] for steps in (NESTED, ("held",)))
-    nested, asking = (list(rows_of(calls, "invoke_ns", "complete_ns")) for calls in (of_nested, of_held))
-
-    def may_renew(request: Request) -> bool:
-        calls = [*nested, *asking] if request.command.upper() in QUESTIONS else nested
-        is_left_out = any(began <= request.from_client_ns <= done for began, done in calls)
-        return not is_left_out and not set(keys).isdisjoint((*request.keys, *request.arguments))
-
-    sent_to = {node: sent.between(str(section.client), node, section.start_ns, section.end_ns) for node in run.nodes}
-    return {node: list(filter(may_renew, requests)) for node, requests in sent_to.items()}
+    """By node, the client's requests within the section that name one of the keys. A request that only reads, sent
+    while the client asks whether it still holds the lock, renews nothing and is left out."""
+    held = run.ops[((run.ops["f"] == "held") & (run.ops["client"] == section.client)).to_numpy(bool)]
+    calls = list(rows_of(held, "invoke_ns", "complete_ns"))
+    return {
+        node: [
+            request
+            for request in sent.between(str(section.client), node, section.start_ns, section.end_ns)
+            if request.command.upper() not in QUESTIONS
+            or not any(began <= request.from_client_ns <= done for began, done in calls)
+            if not set(keys).isdisjoint((*request.keys, *request.arguments))
+        ]
+        for node in run.nodes
+    }
 
 
 def said_no(ledger: Ledger, one: Request) -> bool:
