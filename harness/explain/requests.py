@@ -95,5 +95,8 @@ def change_told(run: Recorded, ledger: Ledger, example: Mapping[str, Any]) -> Ch
     near = (rows["at_ns"] - at_ns).abs().to_numpy() <= _ROUNDED_NS
     hows = ("changed", "deleted") if example["how"] == "removed" else (example["how"],)
     own = near & rows["what"].isin(hows).to_numpy(bool) & (rows["node"] == example["node"]).to_numpy(bool)
-    found = np.flatnonzero(own & (rows["key"] == example["key"]).to_numpy(bool))
+    own &= (rows["key"] == example["key"]).to_numpy(bool)
+    # The witness may have seen several at once.
+    own &= (rows["task"].where(rows["task"].notna(), rows["client"]) == example["by"]).to_numpy(bool)
+    found = np.flatnonzero(own)
     return ledger.change(int(found[0])) if len(found) == 1 else None
