@@ -57,7 +57,8 @@ def places_taken(run: Recorded, ledger: Ledger, key: str) -> Iterator[Place]:
             over_ns += _ROUNDED_NS
             over_ns = max(over_ns, put["complete_ns"]) if put["complete_ns"] >= 0 else FOREVER_NS
             if (place := places.get(own)) is not None:
-                over_ns = max(over_ns, *(at for at in sections[place] if at < FOREVER_NS))
+                left_ns, deadline_ns = sections[place]
+                over_ns = max(over_ns, left_ns, 0 if run.is_open_ended else deadline_ns)
             if run.is_open_ended and entry.ended >= 0:
                 over_ns = max(over_ns, entry.until_ns)
         yield Place(entry.node, entry.key, put, since_ns, over_ns, entry.until_ns, is_kept)
