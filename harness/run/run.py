@@ -155,6 +155,7 @@ class ActiveRun:
             ends_log = stack.enter_context(folder.client_ends_log())
             environment = os.environ | self._state.environment
             if self._setup.is_watched:
+                folder.nodes.touch()
                 stack.enter_context(witness(cluster.nodes.values(), folder.nodes, folder.witness_words, environment))
             self._write_log = stack.enter_context(folder.resource_log()).extend
 

@@ -13,6 +13,7 @@ import os
 import select
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic_ns, sleep
 from typing import Final, NamedTuple
@@ -122,7 +123,8 @@ def _write(streams: Sequence[KeyEvents], log: AppendLog) -> None:
 
 def main(argv: Sequence[str]) -> int:
     os.nice(_NICE)
-    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # so that it preempts no other process
+    with suppress(PermissionError):  # of a policy that yields even more
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # so that it preempts no other process
     is_complete()
     nodes = msgspec.json.decode(sys.stdin.buffer.readline(), type=list[_Watched])
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,20 @@ def test_nodes_that_crash_and_come_back_are_watched_and_the_reference_is_not_bla
     assert unseen <= hit, "only what was down was out of sight"
     assert findings(folder) == {}
     assert "not backed by a majority" in " ".join(out.split())
+
+
+def test_a_run_goes_on_without_a_witness_that_cannot_start_and_says_so(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    ends = "import os, sys; 'harness.run.witness' in sys.orig_argv and (os.write(2, b'no witness'), os._exit(1))"
+    (site / "sitecustomize.py").write_text(ends)
+    before = ("env", f"PYTHONPATH={site}{os.pathsep}{runs.ROOT}")
+    code, out, err = runs.finish(runs.start(tmp_path, *runs.short_run("--nemesis", "none"), before=before))
+    assert code == 0, out + err
+    assert "the nodes were not watched: logs/witness.log says why" in " ".join(out.split())
+    folder = runs.only_run(tmp_path)
+    assert (folder / "logs" / "witness.log").read_text() == "no witness"
+    assert not fencepost.load(folder).verdict.figures["orphans"].watched
 
 
 def test_a_lock_that_deletes_whatever_is_there_is_named(tmp_path: Path) -> None:
