@@ -26,7 +26,7 @@ _WORDS: Final[dict[OverlapBlame, str]] = {
 }
 _OPEN_ENDED_WORDS: Final[dict[OverlapBlame, str]] = {
     **_WORDS,
-    "lock": "the lock said later that the first client had held it all along",
+    "lock": "the first client held it all along, as the lock said later or its entry on the nodes shows",
     "undecided": "no time was promised, and the session of the first client may have ended",
 }
 

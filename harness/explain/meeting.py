@@ -16,6 +16,7 @@ from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, undecided, weak_sides
 from harness.explain.same_value import same_value
 from harness.explain.server_changes import by_session
+from harness.explain.taken_entry import entry_taken
 from harness.explain.words import at
 from harness.history.recorded import Recorded
 
@@ -28,7 +29,8 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
         return Told(UNRECORDED)
     earlier, later = case.sides
     if run.is_open_ended:
-        return _of_sessions(run, evidence, case, earlier, later)
+        text, cause = _of_sessions(run, evidence, case, earlier, later)
+        return Told(text, cause=cause)
     found, wire = parts(run, evidence, earlier, later), evidence.wire
     text, cause = _because(run, evidence, found, case, earlier, later)
     both_ways = ((earlier, later), (later, earlier))
@@ -62,14 +64,16 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
     return Told(text, parts=found, cause=cause)
 
 
-def _of_sessions(run: Recorded, evidence: Evidence, case: Case, earlier: Side, later: Side) -> Told:
-    """Of a lock that promises no time: what its session, or the nodes, tell."""
+def _of_sessions(run: Recorded, evidence: Evidence, case: Case, earlier: Side, later: Side) -> tuple[str, Cause | None]:
+    """Of a lock that promises no time: what its session, or the nodes, tell. The cause if it is the lock's doing."""
+    is_locks = case.finding.blame == "lock"
+    if is_locks and (taken := entry_taken(run, evidence.wire, [earlier], later)):
+        return f"{taken.text} So {later.client} could enter.", taken.cause
     text, cause = by_session(run, earlier, later)
-    if case.finding.blame != "lock":
-        return Told(text)
-    if cause == "unknown" and evidence.wire is not None and (let := let_in(run, evidence.wire, earlier, later)):
-        return Told(f"{text} {let}", cause=why_let_in(run, evidence.wire, earlier, later))
-    return Told(text, cause=cause)
+    if not is_locks or cause != "unknown" or evidence.wire is None:
+        return text, cause if is_locks else None
+    let = let_in(run, evidence.wire, earlier, later)
+    return f"{text} {let}".rstrip(), why_let_in(run, evidence.wire, earlier, later) if let else cause
 
 
 def _because(
@@ -100,7 +104,7 @@ def together(run: Recorded, evidence: Evidence, case: Case, sentence: str) -> To
         return Told(sentence)
     found = parts(run, evidence, earlier, later)
     if run.is_open_ended:
-        because, _ = by_session(run, earlier, later)
+        because, _ = _of_sessions(run, evidence, case, earlier, later)
     else:
         because, _ = _because(run, evidence, found, case, earlier, later)
     return Told(sentence, f"Both were inside: {because}", found)

@@ -56,7 +56,7 @@ def _change(run: Recorded, nodes: Collection[str], until_ns: int) -> str:
 
 
 def by_session(run: Recorded, earlier: Side, later: Side) -> tuple[str, Cause]:
-    """A sentence and the cause. It is the lock's fault if the first client was told later that it held the lock."""
+    """A sentence and the cause. It is the lock's fault if the first client still held it."""
     session, meet_ns = held_session(run, earlier), later.start_ns
     has_ended = session.ended_ns < meet_ns
     text = f"The lock promised no time to {earlier.client}. "
@@ -68,12 +68,24 @@ def by_session(run: Recorded, earlier: Side, later: Side) -> tuple[str, Cause]:
         text += f"{earlier.client} subscribed anew at {at(run, session.anew_ns)}, without another acquire. "
     if earlier.deadline_min_ns >= meet_ns:
         until = at(run, earlier.deadline_min_ns)
-        text += f"The lock told {earlier.client} afterwards that it had held the lock until {until}."
+        text += (
+            f"The lock told {earlier.client} afterwards that it had held the lock until {until}."
+            if _was_vouched_for(run, earlier, meet_ns)
+            else f"Another client's request took out the entry of {earlier.client}, which was inside until {until}."
+        )
     elif has_ended:
         text += f"{earlier.client} need not have known that, and was not told that it still held the lock."
     else:
         text += f"When the session of {earlier.client} ended is not on record. The record allows both readings."
     return text, "ended session" if has_ended else "unknown"
+
+
+def _was_vouched_for(run: Recorded, side: Side, since_ns: int) -> bool:
+    """Whether the lock said then, or later, that the client still held it, or had held it until its release."""
+    ops = run.ops
+    own = (ops["client"] == side.client) & (ops["life"] == side.life) & (ops["section"] == side.section)
+    said = own & ops["f"].isin(["held", "release", "extend"]) & (ops["outcome"] == "ok")
+    return bool((said & (ops["complete_ns"] >= since_ns)).any())
 
 
 class HeldSession(NamedTuple):

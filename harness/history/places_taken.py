@@ -45,7 +45,7 @@ def places_taken(run: Recorded, ledger: Ledger, key: str) -> Iterator[Place]:
     meant = ledger.calls.meant_by(entry.key for entry in ledger.entries)
     told = [(entry, ledger.change(entry.added)) for entry in ledger.entries if key in meant[entry.key]]
     kept = {(entry.node, entry.key) for entry, put in told if put["f"] == "acquire" and put["outcome"] == "ok"}
-    given = {(entry.node, entry.key) for entry, put in told if _is_given_back(ledger, entry, put)}
+    given = {(entry.node, entry.key) for entry, put in told if is_given_back(ledger, entry, put)}
     last, places = _last_of_own(ledger), run.places
     sections = list(rows_of(run.sections, "end_ns", "deadline_max_ns"))
     for entry, put in told:
@@ -84,7 +84,8 @@ class PlacesInOrder:
         return [place for place in self._there if place.since_ns < to_ns]
 
 
-def _is_given_back(ledger: Ledger, entry: Entry, put: Change) -> bool:
+def is_given_back(ledger: Ledger, entry: Entry, put: Change) -> bool:
+    """Whether a release took the entry of its own section out."""
     if entry.ended < 0:
         return False
     end = ledger.change(entry.ended)
