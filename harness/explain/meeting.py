@@ -17,6 +17,7 @@ from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, undecided,
 from harness.explain.same_value import same_value
 from harness.explain.server_changes import by_session
 from harness.explain.taken_entry import entry_taken
+from harness.explain.woken_early import woken_early
 from harness.explain.words import at
 from harness.history.recorded import Recorded
 
@@ -46,6 +47,8 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
                 return Told(old, parts=found, cause="own old key")
         if unasked := asked_nothing(run, wire, (later, earlier)):
             return Told(unasked, parts=found, cause="granted unasked")
+    if cause in ("too few nodes", "overwritten", "unknown") and (early := woken_early(run, wire, earlier, later)):
+        return Told(early.text, parts=found, cause=early.cause)
     known = text.removesuffix(NOT_RECORDED).rstrip()
     if cause in ("overwritten", "unknown"):
         for inside, entered in both_ways:
