@@ -69,7 +69,7 @@ def test_another_finding_that_is_explained_rightly_names_it_too() -> None:
         assert run.figures is not None
         return row(replace(run, figures=replace(run.figures, blamed=blamed)))
 
-    early, right = Blamed("lease-without-majority", 9.0, "belief"), Blamed("overlap", 5.0, "both", "too few nodes")
+    early, right = Blamed("lease-without-majority", 9.0, "belief"), Blamed("overlap", 5.0, "both", "another reply")
     both = found(early, right)
     assert (both.fields["standard"].named, both.fields["standard"].median_ms, both.text) == (1, 5.0, "both")
     assert both.others == {}
