@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from pytest_fencepost import Lease
+from pytest_fencepost.adapter import fencepost_adapter
 from pytest_fencepost.adapter.author_lock import AuthorLock, open_lock
 from pytest_fencepost.target import options_for
 from tests.plugin.conftest import PLUGIN
@@ -122,10 +123,13 @@ def test_a_lock_that_says_yes_and_nothing_else_is_bounded_by_the_whole_call(kind
 
 
 def test_a_plain_lock_that_waits_and_says_only_yes_is_not_bounded_by_its_busy_time(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = [threading.current_thread()]  # as in a client's process; pytest has threads of its own
     monkeypatch.setattr(threading, "enumerate", lambda: alone)
+    never_waited = tmp_path / "schedstat"  # for a processor, however busy this machine is
+    never_waited.write_text("0 0 1\n")
+    monkeypatch.setattr(fencepost_adapter, "_SCHEDSTAT", never_waited)
 
     class Slow(Plain):
         def acquire(self, key: str, ttl_ms: int) -> object:
