@@ -49,13 +49,13 @@ def _taken(run: Recorded, ledger: Ledger) -> Iterator[int]:
     released = Counter(
         (one.node, one.key, is_given_back(ledger, one, put)) for one, put, end in told if end["f"] == "release"
     )
-    end_ns = run.sections["end_ns"].tolist()
+    start_ns, end_ns = (run.sections[name].tolist() for name in ("start_ns", "end_ns"))
     for entry, put, end in told:
         place = run.places.get((put["task"], put["life"], put["section"]))
         own, others = (released[entry.node, entry.key, is_own] for is_own in (True, False))
         if place is None or own <= others or put["f"] != "acquire" or put["outcome"] != "ok":
             continue
-        is_inside = end["from_node_ns"] < end_ns[place]
+        is_inside = start_ns[place] <= end["to_node_ns"] and end["from_node_ns"] < end_ns[place]
         if is_inside and _is_anothers(put, end) and not _may_have_ended(run, ledger, put, end):
             yield place
 

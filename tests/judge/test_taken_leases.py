@@ -54,11 +54,11 @@ def test_a_client_whose_entry_another_one_takes_out_still_holds_the_lock() -> No
 
 @pytest.mark.parametrize(
     "how",
-    [{"by": "c2"}, {"at": 301.5}, {"words": "LTRIM k1 1 -1"}, {"workload": "semaphore", "permits": 2}],
+    [{"by": "c2"}, {"at": 109.2}, {"at": 301.5}, {"words": "LTRIM k1 1 -1"}, {"workload": "semaphore", "permits": 2}],
     ids=str,
 )
 def test_nothing_is_known_if(how: Any) -> None:
-    """It did so itself; it had left; what is too old is taken out; others may be inside."""
+    """It did so itself; its call had not returned; it had left; what is too old is taken out; others may be inside."""
     assert "lock" not in overlaps(queue(**how))
 
 
