@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness.explain.causes import Cause, of_loss
+from harness.explain.causes import Cause, Reason, of_loss
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Case, Side
 from harness.explain.expiries import expired_waiting
@@ -17,6 +17,7 @@ from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, undecided,
 from harness.explain.same_value import same_value
 from harness.explain.server_changes import by_session
 from harness.explain.taken_entry import entry_taken
+from harness.explain.wire_requests import WireRequests
 from harness.explain.woken_early import woken_early
 from harness.explain.words import at
 from harness.history.recorded import Recorded
@@ -32,39 +33,53 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if run.is_open_ended:
         text, cause = _of_sessions(run, evidence, case, earlier, later)
         return Told(text, cause=cause)
-    found, wire = parts(run, evidence, earlier, later), evidence.wire
+    found = parts(run, evidence, earlier, later)
     text, cause = _because(run, evidence, found, case, earlier, later)
-    both_ways = ((earlier, later), (later, earlier))
-    if cause in ("too few nodes", "granted on errors", "unknown"):
-        if gone := " ".join(filter(None, (expired_waiting(run, side) for side in case.sides))):
-            return Told(f"{text} {gone}", parts=found, cause="expired waiting")
-        if shared := same_value(run, earlier, later):
-            return Told(shared, parts=found, cause="shared value")
-        for inside, entered in both_ways:
-            if read := read_as_own(run, wire, entered, inside):
-                return Told(read, parts=found, cause="read as own")
-            if old := read_own_old(run, wire, entered):
-                return Told(old, parts=found, cause="own old key")
-        if unasked := asked_nothing(run, wire, (later, earlier)):
-            return Told(unasked, parts=found, cause="granted unasked")
-    if cause in ("too few nodes", "overwritten", "unknown") and (early := woken_early(run, wire, earlier, later)):
-        return Told(early.text, parts=found, cause=early.cause)
-    known = text.removesuffix(NOT_RECORDED).rstrip()
-    if cause in ("overwritten", "unknown"):
-        for inside, entered in both_ways:
+    if cause is None:
+        return Told(text, parts=found)
+    first = Reason(text, cause)
+    told = next(_closer(run, evidence.wire, first, earlier, later), first)
+    return Told(told.text, parts=found, cause=told.cause)
+
+
+def _closer(run: Recorded, wire: WireRequests | None, first: Reason, earlier: Side, later: Side) -> Iterator[Reason]:
+    """What the requests show beyond the first reason, most telling first."""
+    if first.cause in ("too few nodes", "granted on errors", "unknown"):
+        yield from _without_majority(run, wire, first, earlier, later)
+    if first.cause in ("too few nodes", "overwritten", "unknown") and (early := woken_early(run, wire, earlier, later)):
+        yield early
+    known = first.text.removesuffix(NOT_RECORDED).rstrip()
+    if first.cause in ("overwritten", "unknown"):
+        for inside, entered in ((earlier, later), (later, earlier)):
             if looked := looked_first(run, wire, [inside], entered):
-                return Told(f"{known} {looked.text}", parts=found, cause=looked.cause)
-    if cause != "unknown":
-        return Told(text, parts=found, cause=cause)
+                yield Reason(f"{known} {looked.text}", looked.cause)
+    if first.cause != "unknown":
+        return
     if over := set_over(run, earlier, later):
-        return Told(f"{known} {over}", parts=found, cause="overwritten")
+        yield Reason(f"{known} {over}", "overwritten")
     if nothing := took_nothing(run, wire, (later, earlier)):
-        return Told(f"{known} {nothing}", parts=found, cause="took nothing" if len(run.nodes) == 1 else "too few nodes")
-    cause = "unknown" if wire is None else why_let_in(run, wire, earlier, later)
-    if cause == "unknown" and run.backing is not None:
-        losses = [of_loss(run.backing.cause(stretch)) for _, stretch in weak_sides(run, earlier, later)]
-        cause = next(iter(losses), cause)
-    return Told(text, parts=found, cause=cause)
+        yield Reason(f"{known} {nothing}", "took nothing" if len(run.nodes) == 1 else "too few nodes")
+    if wire is not None and (let := why_let_in(run, wire, earlier, later)) != "unknown":
+        yield Reason(first.text, let)
+    if run.backing is not None:
+        yield from (Reason(first.text, of_loss(run.backing.cause(weak))) for _, weak in weak_sides(run, earlier, later))
+
+
+def _without_majority(
+    run: Recorded, wire: WireRequests | None, first: Reason, earlier: Side, later: Side
+) -> Iterator[Reason]:
+    """Why a client was inside that too few nodes had let in, or none that is known."""
+    if gone := " ".join(filter(None, (expired_waiting(run, side) for side in (earlier, later)))):
+        yield Reason(f"{first.text} {gone}", "expired waiting")
+    if shared := same_value(run, earlier, later):
+        yield Reason(shared, "shared value")
+    for inside, entered in ((earlier, later), (later, earlier)):
+        if read := read_as_own(run, wire, entered, inside):
+            yield Reason(read, "read as own")
+        if old := read_own_old(run, wire, entered):
+            yield Reason(old, "own old key")
+    if unasked := asked_nothing(run, wire, (later, earlier)):
+        yield Reason(unasked, "granted unasked")
 
 
 def _of_sessions(run: Recorded, evidence: Evidence, case: Case, earlier: Side, later: Side) -> tuple[str, Cause | None]:
