@@ -11,7 +11,9 @@ same. That is certain if all of this was so, on a majority of the nodes that the
   it still held the lock. So no renewal was late, lost or refused;
 - no fault was in force on the client, nor on a majority of the nodes and its links to them, nor for a lease before the
   grant, or a second if that is longer, because a lock may try again after a while what failed. Nothing sent since then
-  was left unanswered;
+  was left unanswered. Or the faults were over by `SILENT` of the lease, and had made nothing fail: in all this time no
+  request of the client was answered with an error or not at all, and no connection was lost or could not be made. Then
+  `LEAST_ANSWERS` requests or more were answered after the faults;
 - the client ran for most of the lease (`RAN`), as libraries renew after a third or half of it;
 - until then the lock had said that it was still held, whenever it was asked.
 
@@ -41,7 +43,7 @@ from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Ledger
 from harness.history.link_activity import Activity
-from harness.history.node_requests import NodeRequests, Request
+from harness.history.node_requests import Request
 from harness.history.recorded import Recorded, named
 from harness.history.renewal_requests import could_renew, renewal_requests
 from harness.history.standing_still import ran_ns
@@ -110,15 +112,13 @@ def check(run: Recorded) -> Answer:
 
 
 def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
-    lease_ns, links = round(run.lease_ms * 1e6), ledger.links
-    calm_ns = max(lease_ns, SECOND_NS)
+    lease_ns = round(run.lease_ms * 1e6)
     for section, (keys, nodes, begun_ns, ended) in _unrenewed(run, ledger).items():
         row = run.sections.iloc[section]
         begun_ns = max(begun_ns, row.start_ns)
         client, enough, no_ns = str(row.client), quorum(len(nodes)), _denied_ns(run, row)
         expired_ns = sorted(at for what, at in ended.values() if what == "expired")
         at_ns = min([no_ns, *expired_ns[enough - 1 : enough]])
-        since_ns = begun_ns - calm_ns
         is_inside = at_ns < row.end_ns or at_ns == no_ns
         is_late = row.ended == "release" and begun_ns + SHARE * lease_ns <= at_ns
         if not is_inside or not is_late or not _was_vouched_for(run, row, at_ns):
@@ -126,14 +126,8 @@ def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
         if sum(what == "expired" or at >= at_ns for what, at in ended.values()) < enough:
             continue
         asked = list(_renewals(run, ledger, row, keys, begun_ns))
-        if asked:
-            since_ns = asked[-1].from_client_ns + round(SILENT * lease_ns)
-            early_ns = begun_ns + round(EARLY * lease_ns)
-            if not _gave_up(ledger.sent, links.of(client), asked, early_ns, since_ns, at_ns):
-                continue
-        if not could_renew(run, process_of(client), str(row.key), since_ns, at_ns) or links.of(client).is_stuck(
-            since_ns, at_ns
-        ):
+        was_free = _gave_up if asked else _sent_none
+        if not was_free(_Lease(run, ledger, row, begun_ns, at_ns), asked):
             continue
         if ran_ns(run, client, begun_ns, at_ns) >= RAN * lease_ns:
             gone = (node for node, (what, at) in ended.items() if what == "expired" and at <= at_ns)
@@ -197,13 +191,52 @@ def _was_vouched_for(run: Recorded, section: Any, by_ns: int) -> bool:
     return bool(outcomes) and all(outcome == "ok" for outcome in outcomes)
 
 
-def _gave_up(
-    sent: NodeRequests, client: Activity, asked: Sequence[Request], by_ns: int, since_ns: int, at_ns: int
-) -> bool:
-    """Whether all these renewals had failed, soon, and the client had other requests answered when it was high time to
-    try again."""
+class _Lease(NamedTuple):
+    """The lease of a section: when it began, and when it ended."""
+
+    run: Recorded
+    ledger: Ledger
+    section: Any
+    begun_ns: int
+    at_ns: int
+
+    @property
+    def wire(self) -> Activity:
+        return self.ledger.links.of(str(self.section.client))
+
+    @property
+    def length_ns(self) -> int:
+        """As long as it was promised."""
+        return round(self.run.lease_ms * 1e6)
+
+    def is_calm(self, since_ns: int) -> bool:
+        """Whether from then on no fault, and no request under way, can have kept the client from renewing it."""
+        section, stuck = self.section, self.wire.is_stuck(since_ns, self.at_ns)
+        return not stuck and could_renew(
+            self.run, process_of(str(section.client)), str(section.key), since_ns, self.at_ns
+        )
+
+    def had_answers(self, since_ns: int) -> bool:
+        return self.wire.answered(since_ns, self.at_ns) >= LEAST_ANSWERS
+
+
+def _gave_up(lease: _Lease, asked: Sequence[Request]) -> bool:
+    """Whether all these renewals had failed, soon, and it was high time to try again."""
+    last_ns, sent, length_ns = asked[-1].from_client_ns, lease.ledger.sent, lease.length_ns
+    again_ns = last_ns + round(SILENT * length_ns)
     is_failed = all(one.reply is None or sent.error_of(one) is not None for one in asked)
-    return is_failed and asked[-1].from_client_ns <= by_ns and client.answered(since_ns, at_ns) >= LEAST_ANSWERS
+    is_soon = is_failed and last_ns <= lease.begun_ns + round(EARLY * length_ns)
+    return is_soon and lease.had_answers(again_ns) and lease.is_calm(again_ns)
+
+
+def _sent_none(lease: _Lease, _asked: Sequence[Request]) -> bool:
+    """Whether no fault was in the way, or those that were had made nothing fail and were soon over."""
+    since_ns = lease.begun_ns - max(lease.length_ns, SECOND_NS)
+    soon_ns = lease.begun_ns + round(SILENT * lease.length_ns)
+    if lease.is_calm(since_ns):
+        return True
+    is_harmless = not lease.wire.failed(since_ns, lease.at_ns) and lease.had_answers(soon_ns)
+    return is_harmless and lease.is_calm(soon_ns)
 
 
 def _example(run: Recorded, one: _Missed) -> dict[str, object]:

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.history import process_of
@@ -42,10 +43,12 @@ def time_limit_ns(command: str, arguments: Sequence[str]) -> int:
 @dataclass(frozen=True)
 class Activity:
     """The requests of one client process, in the order in which they were sent. A time that never came is -1.
-    `closed_ns`: by connection, when the client closed it."""
+    `closed_ns`: by connection, when the client or the proxy closed it. `lost_ns`: when its node or the proxy closed
+    one, or the node of one could not be reached."""
 
     requests: pd.DataFrame
     closed_ns: dict[int, int]
+    lost_ns: Ints
 
     @cached_property
     def sent_ns(self) -> Ints:
@@ -104,6 +107,20 @@ class Activity:
         is_answered = 0 <= row["to_client_ns"] <= at_ns
         return 0 if is_answered or not limit_ns else int(row["from_client_ns"]) + limit_ns
 
+    def failed(self, since_ns: int, until_ns: int) -> bool:
+        """Whether in this time a request of it was answered with an error, or not at all, or a connection was lost or
+        could not be made: then it may wait for a while before it tries again."""
+        rows = self.requests
+        is_answered = (rows["to_client_ns"] >= 0).to_numpy(bool)
+        closed_ns = rows["connection"].map(self.closed_ns).fillna(FOREVER_NS)
+        done_ns = rows["to_client_ns"].where(is_answered, closed_ns).to_numpy(np.int64)
+        sent_ns = rows["from_client_ns"].to_numpy(np.int64)
+        is_error = rows["reply"].str.startswith(ERROR_REPLY).fillna(value=False).to_numpy(bool)
+        is_failed = is_error | ~is_answered & ~rows["command"].isin(BLOCKING).to_numpy(bool)
+        is_within = (sent_ns >= 0) & (sent_ns <= until_ns) & (done_ns >= since_ns)
+        is_lost = (self.lost_ns >= since_ns) & (self.lost_ns <= until_ns)
+        return bool((is_failed & is_within).any() or is_lost.any())
+
     def keys(self, since_ns: int) -> set[str]:
         """The keys of the requests that it sent from then on, as the nodes call them."""
         rows = self.requests
@@ -148,4 +165,15 @@ class Links:
         closed_ns = pc.min_element_wise(connections["client_closed_ns"], connections["proxy_closed_ns"])
         closed = connections.append_column("closed_ns", closed_ns).filter(closed_ns.is_valid())
         pairs = zip(closed["connection"].to_pylist(), closed["closed_ns"].to_pylist(), strict=True)
-        return Activity(frame, dict(pairs))
+        return Activity(frame, dict(pairs), _lost_ns(connections, process))
+
+
+def _lost_ns(connections: pa.Table, process: str) -> Ints:
+    own = pc.and_(pc.equal(connections["client"], process), pc.equal(connections["by"], "client"))
+    table = connections.filter(pc.and_(own, pc.not_equal(connections["node"], "resource")))
+    names = ("client_closed_ns", "node_closed_ns", "proxy_closed_ns")
+    by_client, by_node, by_proxy = (table[name].fill_null(FOREVER_NS).to_numpy() for name in names)
+    is_reached = table["is_reached"].to_numpy(zero_copy_only=False)
+    lost_ns = np.where(is_reached, np.minimum(by_node, by_proxy), table["opened_ns"].to_numpy())
+    found: Ints = lost_ns[~is_reached | (lost_ns < by_client)]
+    return found

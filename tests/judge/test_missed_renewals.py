@@ -226,6 +226,61 @@ def test_a_fault_that_may_have_kept_it_from_renewing(began: int, healed: int, nu
     assert missed(two().fault("f1", began, healed, **hit)) == number
 
 
+@pytest.mark.parametrize("hit", [{"nodes": ("n1",)}, {"cut_links": (("c1", "n1"),)}])
+@pytest.mark.parametrize(
+    ("healed", "failed", "asks", "number"),
+    [
+        (2_070, None, 3, 2),
+        (2_090, None, 3, 0),
+        (2_070, None, 1, 0),
+        (2_070, (1_010, 1_011, '{"error":"LOADING"}'), 3, 0),
+        (2_070, (990, 1_010, '{"error":"LOADING"}'), 3, 0),
+        (2_070, (2_350, 2_351, '{"error":"LOADING"}'), 3, 0),
+        (2_070, (980, 990, '{"error":"LOADING"}'), 3, 2),
+        (2_070, (2_410, 2_411, '{"error":"LOADING"}'), 3, 2),
+        (2_070, (900, None, None), 3, 0),
+    ],
+    ids=[
+        "soon over",
+        "over too late",
+        "not asked enough",
+        "failed",
+        "under way",
+        "late",
+        "long ago",
+        "too late",
+        "lost",
+    ],
+)
+def test_a_fault_that_made_nothing_fail_and_was_soon_over(
+    hit: Any, healed: float, failed: Any, asks: int, number: int
+) -> None:
+    """A fifth of the lease of 400 ms is over at 2,080."""
+    made = two(asks=("ok",) * asks).fault("f1", 1_900, healed, **hit)
+    if failed is not None:
+        sent, answered, reply = failed
+        more = {} if reply is None else {"reply": reply}
+        made.request("c1", "n1", "PING", sent, answered, connection=901, did=False, **more)
+    assert missed(made) == number
+
+
+@pytest.mark.parametrize(
+    ("closed", "number"),
+    [((None, 1_500), 0), ((None, None, 1_500), 0), ((1_500, 1_501), 2), ((None, 999), 2), ((None, 2_400), 2)],
+    ids=["by its node", "by the proxy", "by itself", "long ago", "too late"],
+)
+def test_a_lost_connection_may_be_made_anew_after_a_while(closed: Any, number: int) -> None:
+    made = two(asks=("ok", "ok", "ok")).fault("f1", 1_400, 1_600, cut_links=(("c1", "n1"),))
+    made.request("c1", "n1", "PING", 900, 901, connection=901, did=False)
+    made.closed[901] = closed
+    assert missed(made) == number
+
+
+@pytest.mark.parametrize(("healed", "number"), [(2_040, 2), (2_060, 0)])
+def test_a_client_that_was_stopped_until_soon_after_the_grant(healed: float, number: int) -> None:
+    assert missed(two(asks=("ok", "ok", "ok")).fault("f1", 1_900, healed, paused_clients=("c1",))) == number
+
+
 def test_a_fault_on_another_client_is_none() -> None:
     assert missed(two().fault("f1", 2_100, 2_200, cut_links=(("c2", "n1"),))) == 2
 
