@@ -207,17 +207,16 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
     free_ns = max(healed_ns, int(held.max(initial=healed_ns)))
     # Nor may keys have expired that a clock kept for longer.
     free_ns = max([free_ns, *(until for _, until in run.wrong_clocks.times)])
-    ttl_ms = run.config.ttl_ms if run.is_open_ended else run.lease_ms
     names = run.config.user_names, run.nodes
     reachable = majority_windows(*names, run.faults, run.ends, free_ns, stop_ns, group=run.group)
     left = [(call.since_ns, call.gone_ns) for call in run.cancelled]
     free = [time for since, until in reachable for time in between(left, since, until)]
     given_ms = max((until - since for since, until in free), default=0) / 1e6
-    if given_ms < _TTLS_TO_RECOVER * ttl_ms or not _any_client_tried(run, free_ns):
+    if given_ms < _TTLS_TO_RECOVER * run.kept_ms or not _any_client_tried(run, free_ns):
         return ()
     text = (
         f"no client acquired the lock within {milliseconds(given_ms)} after everything was healed"
-        f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {ttl_ms:.0f} ms)"
+        f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {run.kept_ms:.0f} ms)"
     )
     blame: Blame = "undecided" if run.had_no_access or run.config.rivals > CROWD else "lock"
     return (NO_RECOVERY.found(blame, text, 1, _examples(run, free_ns), run.at_ms(free_ns)),)

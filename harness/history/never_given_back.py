@@ -45,7 +45,7 @@ def never_given_back(run: Recorded, ledger: Ledger, by_ns: int) -> Iterator[Chan
     places, left_ns = run.places, run.sections["end_ns"].tolist()
     refused = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] != "ok")).to_numpy(bool)]
     missed_ns = refused.groupby(refused["key"].astype(str))["complete_ns"].max().to_dict()
-    lease_ns = round((run.config.ttl_ms if run.is_open_ended else run.lease_ms) * 1e6)
+    lease_ns = round(run.kept_ms * 1e6)
     taken = [row for _, own in ledger.rows.groupby("key", observed=True) for row in _taken(run, ledger, own)]
     meant = ledger.calls.meant_by(ledger.rows["key"].astype(str).unique())
     for change in map(ledger.change, sorted(taken)):

@@ -66,7 +66,7 @@ def places_taken(run: Recorded, ledger: Ledger, key: str) -> Iterator[Place]:
 
 def kept_for_ns(run: Recorded) -> int:
     """How long a place may be kept when its client has used the key last."""
-    return round(LEASES * (run.config.ttl_ms if run.is_open_ended else run.lease_ms) * 1e6)
+    return round(LEASES * run.kept_ms * 1e6)
 
 
 class PlacesInOrder:
