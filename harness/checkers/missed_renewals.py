@@ -5,15 +5,15 @@ loses a key it may say so, and its client leaves: then no client overstayed, and
 same. That is certain if all of this was so, on a majority of the nodes that the section's acquire had set keys on:
 
 - the key expired while the client was inside, after nearly a whole lease (`SHARE`), or the lock said then that it was
-  no longer held, with the key still there or expired; and no request of this client had prolonged it, but for nested
-  acquires and their releases: then the lease counts from the last of these on;
-- until its release, the client sent no request that names the key, except reads in the calls in which it asked whether
-  it still held the lock. So no renewal was late, lost or refused;
-- no fault was in force on the client, nor on a majority of the nodes and its links to them, nor for a lease before the
-  grant, or a second if that is longer, because a lock may try again after a while what failed. Nothing sent since then
-  was left unanswered. Or the faults were over by `SILENT` of the lease, and had made nothing fail: in all this time no
-  request of the client was answered with an error or not at all, and no connection was lost or could not be made. Then
-  `LEAST_ANSWERS` requests or more were answered after the faults;
+  no longer held, with the key still there or expired. The lease counts from the grant, or from when a request of the
+  client prolonged the key last;
+- since then the client sent no request that names the key, except reads in the calls in which it asked whether it still
+  held the lock, nested acquires and their releases. So no renewal was late, lost or refused;
+- no fault was in force on the client, nor on a majority of the nodes and its links to them, nor for a lease before that
+  one began, or a second if that is longer, because a lock may try again after a while what failed. Nothing sent since
+  then was left unanswered. Or the faults were over by `SILENT` of the lease, and had made nothing fail: in all this
+  time no request of the client was answered with an error or not at all, and no connection was lost or could not be
+  made; and after the faults `LEAST_ANSWERS` requests or more were answered;
 - the client ran for most of the lease (`RAN`), as libraries renew after a third or half of it;
 - until then the lock had said that it was still held, whenever it was asked.
 
@@ -26,6 +26,7 @@ One such section may be a delay that is not on record. `LEAST` of them are a loc
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -72,25 +73,28 @@ class Figures(KeyFigures, frozen=True):
             yield Row("renewal", f"{sections} ended because the lock sent no renewal", order=82)
 
 
-class _Unrenewed(NamedTuple):
-    """The `keys` that a section's acquire set, and the `nodes`; when a nested acquire, or its release, had prolonged
-    them last (0: none did); and by node how and when one of these ended that no other request of its client had
-    prolonged; never, if that is not seen."""
+class _Granted(NamedTuple):
+    """The `keys` that a section's acquire set, and the `nodes`; when requests of its client prolonged them, in nested
+    acquires and their releases or otherwise; and by node how and when one of them ended: never, if that is not seen."""
 
     keys: set[str]
     nodes: set[str]
-    since_ns: int
+    renewed_ns: list[int]
+    nested_ns: list[int]
     ended: dict[str, tuple[str, int]]
 
 
 class _Missed(NamedTuple):
     """`section`: its place. `nodes`: on which the key had expired by `at_ns`, when the last of a majority did, or when
-    the lock said that it was no longer held. `failed`: how many renewals had failed by then."""
+    the lock said that it was no longer held. `begun_ns`: when the lease began that ended then. `failed`: how many
+    renewals had failed since. `was_renewed`: whether some had been done before."""
 
     section: int
     nodes: tuple[str, ...]
+    begun_ns: int
     at_ns: int
-    failed: int = 0
+    failed: int
+    was_renewed: bool
 
 
 def check(run: Recorded) -> Answer:
@@ -106,16 +110,16 @@ def check(run: Recorded) -> Answer:
         return Answer(figures)
     text = (
         f"the lock let the leases of {plural(len(missed), 'section')} end and did not renew them, although the client "
-        f"ran and no fault was in the way; it had sent no renewal at all{_some_failed(missed)}"
+        f"ran and no fault was in the way; for a whole lease it sent none{_how_many(missed)}"
     )
     return Answer(figures, (MISSED.of(missed, text, partial(_example, run)),))
 
 
 def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
     lease_ns = round(run.lease_ms * 1e6)
-    for section, (keys, nodes, begun_ns, ended) in _unrenewed(run, ledger).items():
+    for section, (keys, nodes, renewed_ns, nested_ns, ended) in _granted(run, ledger).items():
         row = run.sections.iloc[section]
-        begun_ns = max(begun_ns, row.start_ns)
+        begun_ns = max([row.start_ns, *renewed_ns, *nested_ns])
         client, enough, no_ns = str(row.client), quorum(len(nodes)), _denied_ns(run, row)
         expired_ns = sorted(at for what, at in ended.values() if what == "expired")
         at_ns = min([no_ns, *expired_ns[enough - 1 : enough]])
@@ -131,7 +135,8 @@ def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
             continue
         if ran_ns(run, client, begun_ns, at_ns) >= RAN * lease_ns:
             gone = (node for node, (what, at) in ended.items() if what == "expired" and at <= at_ns)
-            yield _Missed(section, tuple(sorted(gone, key=run.nodes.index)), at_ns, len(asked))
+            names = tuple(sorted(gone, key=run.nodes.index))
+            yield _Missed(section, names, begun_ns, at_ns, len(asked), bool(renewed_ns))
 
 
 def _renewals(run: Recorded, ledger: Ledger, row: Any, keys: set[str], since_ns: int) -> Iterator[Request]:
@@ -143,7 +148,7 @@ def _renewals(run: Recorded, ledger: Ledger, row: Any, keys: set[str], since_ns:
             yield one
 
 
-def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, _Unrenewed]:
+def _granted(run: Recorded, ledger: Ledger) -> dict[int, _Granted]:
     """By section."""
     rows, places = ledger.rows, run.places
     own = rows[rows["key"].isin(list(run.lock_keys)).to_numpy(bool)]
@@ -152,25 +157,31 @@ def _unrenewed(run: Recorded, ledger: Ledger) -> dict[int, _Unrenewed]:
     ends = own[own["what"].isin(ENDINGS).to_numpy(bool)]
     end_of = {of: (str(what), at) for of, what, at in rows_of(ends, "of", "what", "at_ns")}
     is_nested = own["f"].isin(_NESTED) & own["is_in_call"] & own["what"].isin(["prolonged", "changed"])
-    nested = own[is_nested.to_numpy(bool)]
-    last = {tuple(of): at for *of, at in rows_of(nested, "task", "life", "section", "at_ns")}
-    renewed = own[((own["what"] == "prolonged") & ~is_nested).to_numpy(bool)]
-    renewals = set(rows_of(renewed, "of", "client"))
-    found: dict[int, _Unrenewed] = {}
+    nested, renewed = defaultdict[Any, list[int]](list), defaultdict[Any, list[int]](list)
+    for *of, at_ns in rows_of(own[is_nested.to_numpy(bool)], "task", "life", "section", "at_ns"):
+        nested[tuple(of)].append(at_ns)
+    is_renewed = (own["what"] == "prolonged") & ~is_nested
+    for *of, at_ns in rows_of(own[is_renewed.to_numpy(bool)], "of", "client", "at_ns"):
+        renewed[tuple(of)].append(at_ns)
+    found: dict[int, _Granted] = {}
     for node, key, owner, client, *of in rows_of(set_by, "node", "key", "owner", "client", "task", "life", "section"):
         if (section := places.get(tuple(of))) is None:
             continue
-        one = found.setdefault(section, _Unrenewed(set(), set(), last.get(tuple(of), 0), {}))
+        one = found.setdefault(section, _Granted(set(), set(), [], nested[tuple(of)], {}))
         one.keys.add(str(key))
         one.nodes.add(str(node))
-        if (owner, client) not in renewals:
-            one.ended[str(node)] = end_of.get(owner, ("", FOREVER_NS))
+        one.renewed_ns.extend(renewed[owner, client])
+        one.ended[str(node)] = end_of.get(owner, ("", FOREVER_NS))
     return found
 
 
-def _some_failed(missed: Sequence[_Missed]) -> str:
-    failed = sum(one.failed > 0 for one in missed)
-    return f" (of {failed}: none after one that failed)" if failed else ""
+def _how_many(missed: Sequence[_Missed]) -> str:
+    failed, renewed = (
+        sum(map(bool, of)) for of in ([one.failed for one in missed], [one.was_renewed for one in missed])
+    )
+    told = [f"of {failed}: none after one that failed"] if failed else []
+    told += [f"of {renewed}: none after some that were done"] if renewed else []
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _asked(run: Recorded, section: Any) -> Iterator[tuple[str, int]]:
@@ -247,20 +258,23 @@ def _example(run: Recorded, one: _Missed) -> dict[str, object]:
         "granted_ms": run.at_ms(row.start_ns),
         "nodes": one.nodes,
         **({"failed": one.failed} if one.failed else {}),
+        **({"renewed_ms": run.at_ms(one.begun_ns)} if one.was_renewed else {}),
         "left_ms": run.at_ms(row.end_ns),
     }
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     client, nodes = case.text("client"), case.listed("nodes")
-    after_ms = float(case.example["at_ms"]) - float(case.example["granted_ms"])
-    sent = "had not sent one request to renew it"
+    since = "renewed_ms" if "renewed_ms" in case.example else "granted_ms"
+    after_ms = float(case.example["at_ms"]) - float(case.example[since])
+    begun = f"it was last renewed, at {case.at(since)}" if since == "renewed_ms" else "the grant"
+    sent = "had not sent one request to renew it" if since == "granted_ms" else "sent no request to renew it any more"
     if "failed" in case.example:
         sent = f"sent none after {case.counted('failed', 'request')} to renew it that failed"
     ended = f"The key had expired on {nodes} by" if nodes else "The lock said that it was no longer held at"
     return Told(
         f"{client} was granted the lock at {case.at('granted_ms')} and was inside until {case.at('left_ms')}. {ended} "
-        f"{case.at()}, {milliseconds(after_ms)} after the grant, because the lock {sent}. {client} ran, no fault was "
+        f"{case.at()}, {milliseconds(after_ms)} after {begun}, because the lock {sent}. {client} ran, no fault was "
         "in the way, and whenever it had asked before, the lock had said that it was still held.",
         cause="not renewed",
     )

@@ -191,9 +191,9 @@ def test_a_renewal_before_or_after_the_section_is_anothers() -> None:
     assert missed(two().request("c2", "n1", "PEXPIRE k1 400", 2_100, 2_101, reply="0", did=False)) == 2
 
 
-@pytest.mark.parametrize(("f", "number"), [("reenter", 2), ("leave", 2), (None, 0)])
-def test_what_a_nested_acquire_prolongs_is_to_be_renewed_from_then_on(f: str | None, number: int) -> None:
-    """The key lives until 420 ms after the grant; a renewal in the background would have been one."""
+@pytest.mark.parametrize(("f", "number"), [("reenter", 2), ("leave", 2), (None, 2)])
+def test_what_was_prolonged_is_to_be_renewed_from_then_on(f: str | None, number: int) -> None:
+    """By a nested acquire, by its release, or in the background: the key lives until 420 ms after the grant."""
     made = renewing()
     for start in STARTS:
         value = f"c1-{round(start):06}"
@@ -207,14 +207,54 @@ def test_what_a_nested_acquire_prolongs_is_to_be_renewed_from_then_on(f: str | N
     assert missed(made.seen("n1", "blind", 9_000)) == number
 
 
-def test_a_key_that_was_prolonged_once_is_another_matter() -> None:
-    made = section(renewing(), 2_000)
-    made.key_events.pop()
-    made.request("c1", "n1", "PEXPIRE k1 400", 2_100, 2_101, reply="1")
-    made.seen("n1", "prolonged", 2_102, "c1-002000", since=2_099, ttl=400)
-    made.seen("n1", "expired", 2_503, "c1-002000", since=2_502)
-    section(made, 4_000)
-    assert missed(section(made, 6_000).seen("n1", "blind", 9_000)) == 2
+def renewed(**config: Any) -> History:
+    """Twice c1 is inside for 700 ms, and asks every 100 ms; its request prolongs its key after 100 ms, until 503 ms."""
+    made = renewing(**config)
+    for start in STARTS:
+        value = f"c1-{round(start):06}"
+        section(made, start, until=700, asks=["ok"] * 5)
+        made.key_events.pop()
+        made.request("c1", "n1", f"EVALSHA renew 1 k1 {value}", start + 101, start + 103)
+        made.seen("n1", "prolonged", start + 102, value, since=start + 101, ttl=400)
+        made.seen("n1", "expired", start + 503, value, since=start + 502)
+    return made.seen("n1", "blind", 9_000)
+
+
+def test_a_lock_that_renewed_a_lease_is_to_renew_it_again(golden: Golden) -> None:
+    run = renewed().recorded()
+    (finding,) = check(run).findings
+    assert (finding.kind, finding.count) == ("renewal-missed", 2)
+    golden(finding.text)
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    golden(told.explanations[0].sentence)
+
+
+@pytest.mark.parametrize(
+    ("at", "reply", "number"),
+    [(200, '{"error":"NOREPLICAS"}', 2), (200, None, 2), (300, None, 0), (200, "0", 0), (90, None, 2)],
+    ids=["failed", "no answer", "late", "refused", "before"],
+)
+def test_a_lock_that_gives_up_after_a_renewal_that_failed_although_others_were_done(
+    at: float, reply: str | None, number: int
+) -> None:
+    made = renewed()
+    for start in STARTS:
+        answered = None if reply is None else start + at + 1
+        more = {"did": False} if reply is None else {"did": False, "reply": reply}
+        made.request("c1", "n1", "EVALSHA renew 1 k1 v", start + at, answered, connection=int(start), **more)
+        made.closed[int(start)] = (start + at + 20, None)
+    assert missed(made) == number
+
+
+@pytest.mark.parametrize(
+    ("healed", "at", "number"),
+    [(1_100, 1_103, 2), (1_110, 1_103, 0), (1_110, 1_100, 2), (2_180, 1_100, 2), (2_190, 1_100, 0)],
+)
+def test_a_fault_before_the_last_renewal(healed: float, at: float, number: int) -> None:
+    """The first lease begins at 2,102; a second before, or until a fifth of the lease, may matter."""
+    made = renewed().fault("f1", 900, healed, nodes=("n1",))
+    made.request("c1", "n1", "PING", at, at + 1, reply='{"error":"LOADING"}', did=False)
+    assert missed(made) == number
 
 
 @pytest.mark.parametrize(
