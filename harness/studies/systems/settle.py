@@ -21,7 +21,6 @@ from harness.studies.systems.table import (
     FAULTS,
     KILLED,
     LED,
-    NO_FAULT,
     SYSTEMS,
     TOKENS,
     WITHOUT,
@@ -124,8 +123,8 @@ def _row(system: System, at: Mapping[str, Mapping[str, str]], lines: Iterable[Ru
         p99_ms=of.spread(_is(crowd=ALONE.name), lambda f: quantiles(f.acquire)["p99"]),
         dead_holder_ms=of.spread_of_all(_is(fault=KILLED), lambda f: f.dead_holder_waits_ms),
         outage_ms=of.spread_of_all(_is(fault=LED), lambda f: f.outage_waits_ms),
-        memory_mib=of.spread(_is(fault=NO_FAULT), lambda f: f.memory_mib),
-        disk_mib=of.spread(_is(fault=NO_FAULT), lambda f: f.disk_mib),
+        memory_mib=of.spread(_is(crowd=ALONE.name), lambda f: f.memory_mib),
+        disk_mib=of.spread(_is(crowd=ALONE.name), lambda f: f.disk_mib),
     )
 
 

@@ -34,6 +34,6 @@ QUICK: Final = study_of(
         duration="10s",
         crowd_duration="3s",
         faults=[fault for fault in FAULTS if fault.is_quick],
-        crowds=CROWDS[:2],
+        crowds=CROWDS[:1],
     )
 )

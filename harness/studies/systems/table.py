@@ -85,7 +85,7 @@ class SystemFault:
 
 
 FAULTS: Final = (
-    SystemFault(NO_FAULT, "nothing goes wrong", "none"),
+    SystemFault(NO_FAULT, "nothing goes wrong", "none", is_quick=False),
     SystemFault(
         "partition",
         "links between clients and servers are cut, and members of a group from each other",
