@@ -10,8 +10,9 @@ was not granted:
   ran, and the nodes answered `LEAST_ANSWERS` of its requests or more;
 - none of these named a key of the lock itself, which every acquire must ask for that is granted, and `OVERTAKEN`
   acquires of other clients, or more, that had begun later were granted meanwhile;
-- or `FEW` or more were, and each acquire of the run that was granted had added an entry of its own to the same key, as
-  far as its node was watched; there are `GRANTS` or more of these.
+- or each acquire of the run that was granted had added an entry of its own to the same key, as far as its node was
+  watched; there are `GRANTS` or more of these. Then it is enough that `FEW` or more were granted, or that the lock was
+  free for `SLACK_MS` or longer, no fault was in the way, and `LEAST_ANSWERS` of its requests were answered meanwhile.
 
 If the entry was gone with its key, the nodes answered as many of its requests after that gap as before: a client that
 could not ask cannot notice. `LEAST` such acquires are found. This costs time and no safety.
@@ -20,7 +21,7 @@ could not ask cannot notice. `LEAST` such acquires are found. This costs time an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -40,7 +41,7 @@ from harness.history.lost_entries import LOST, lost_entries
 from harness.history.recorded import Recorded
 from harness.history.standing_still import ran_ns
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
-from harness.history.waits import names_of
+from harness.history.waits import SLACK_NS, Wait, Waiting, names_of, waiting_clients
 from harness.verdict import Answer, Finding
 
 LEAST: Final = 2
@@ -66,13 +67,16 @@ class Figures(KeyFigures, frozen=True):
 @dataclass(frozen=True, slots=True)
 class _Waited(Stretch):
     """From the change that took the entry out, or ended its key, until the acquire ended. `overtaken`: how many
-    acquires that began later were granted first."""
+    acquires that began later were granted first. `is_apart`: it never asked for the key itself. `free_ns`: for how long
+    at once the lock was free, if that matters."""
 
     client: str
     key: str
     change: Change
     answers: int
     overtaken: int
+    is_apart: bool
+    free_ns: int = 0
 
 
 def check(run: Recorded) -> Answer:
@@ -101,13 +105,29 @@ def _waited(run: Recorded, ledger: Ledger) -> Iterator[_Waited]:
             answers = ledger.links.of(client).answered(since_ns, done_ns)
             later_on = ledger.links.of(client).answered(since_ns + gap_ns, done_ns)
             least = min(later_on, answers - later_on) if change["what"] in LOST else answers
-            if past < FEW or least < LEAST_ANSWERS:
+            if least < LEAST_ANSWERS:
                 continue
             names, sent = names_of(run, key), ledger.sent
             asked = (one for node in run.nodes for one in sent.between(client, node, since_ns, done_ns))
-            is_apart = past >= OVERTAKEN and names and all(names.isdisjoint(one.keys) for one in asked)
-            if is_apart or _is_only_way(run, ledger, change, granted[(granted["key"] == key).to_numpy(bool)]):
-                yield _Waited(since_ns, done_ns, client, key, change, answers, past)
+            is_apart = bool(names) and all(names.isdisjoint(one.keys) for one in asked)
+            waited = _Waited(since_ns, done_ns, client, key, change, answers, past, is_apart)
+            if is_apart and past >= OVERTAKEN:
+                yield waited
+            elif _is_only_way(run, ledger, change, granted[(granted["key"] == key).to_numpy(bool)]):
+                if past >= FEW:
+                    yield waited
+                elif free_ns := _was_free_ns(run, ledger, waited):
+                    yield replace(waited, free_ns=free_ns)
+
+
+def _was_free_ns(run: Recorded, ledger: Ledger, one: _Waited) -> int:
+    """For how long at once the lock was free, without a fault in the way, while its requests were answered; 0 if it
+    was not, or too shortly."""
+    wait = Wait(one.client, one.key, one.since_ns, one.until_ns)
+    calm = Waiting(run, ledger, wait, names_of(run, one.key)).calm_times(waiting_clients(run, ledger))
+    answered = ledger.links.of(one.client).answered
+    long = (done - began for began, done in calm if answered(began, done) >= LEAST_ANSWERS)
+    return max((length for length in long if length >= SLACK_NS), default=0)
 
 
 def _is_only_way(run: Recorded, ledger: Ledger, change: Change, granted: pd.DataFrame) -> bool:
@@ -130,9 +150,11 @@ def _finding(run: Recorded, ledger: Ledger, waited: Sequence[_Waited]) -> Findin
     how = "its entry was gone with the queue's key" if lost == len(waited) else how
     text = (
         f"{plural(len(waited), 'acquire')} waited for up to {milliseconds(longest_ms(waited))} for a turn that "
-        f"could not come: {how}, it added none again, and "
-        f"up to {max(one.overtaken for one in waited)} later acquires were granted meanwhile"
+        f"could not come: {how}, it added none again, and meanwhile up to "
+        f"{plural(max(one.overtaken for one in waited), 'later acquire')} got in"
     )
+    if free_ns := max(one.free_ns for one in waited):
+        text += f"; once the lock was free for {milliseconds(free_ns / 1e6)}"
     return REMOVED.of(waited, text, partial(_example, run, ledger), longest(waited))
 
 
@@ -143,6 +165,8 @@ def _example(run: Recorded, ledger: Ledger, one: _Waited) -> dict[str, object]:
         **run.lasted(one),
         "answers": one.answers,
         "overtaken": one.overtaken,
+        "is_apart": one.is_apart,
+        **({"free_ms": one.free_ns / 1e6} if one.free_ns else {}),
         "out_of": str(one.change["key"]),
         **_went(run, ledger, one.change),
     }
@@ -170,11 +194,13 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         how, again = f"{how}, and its entry went with it{renewed and f' ({renewed})'}", ""
     else:
         how = f"{case.text('by')} took its entry out of {where}: {case.text('took')}"
-        again = f" and never asked for {key} itself"
+        again = f" and never asked for {key} itself" if example["is_apart"] else ""
+    free_ms = case.example.get("free_ms")
+    free = f", and the lock was free for {milliseconds(float(free_ms))} of that time" if free_ms else ""
     return Told(
         f"{case.text('client')} was waiting for {key} when, at {case.at()}, {how}. Its acquire went on for "
         f"{case.lasting()} and had {case.counted('answers', 'request')} answered, but it added no entry again{again}; "
-        f"{case.counted('overtaken', 'later acquire')} of other clients got in before it ended.",
+        f"{case.counted('overtaken', 'later acquire')} of other clients got in before it ended{free}.",
         cause="entry lost" if "went" in example else "entry removed",
     )
 

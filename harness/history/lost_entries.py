@@ -30,12 +30,12 @@ def lost_entries(ledger: Ledger) -> dict[str, list[LostEntry]]:
     added = [ledger.change(entry.added) for entry in ledger.entries]
     calls: defaultdict[str, set[_Call]] = defaultdict(set)
     nodes: defaultdict[tuple[_Call, str], set[str]] = defaultdict(set)
-    last: defaultdict[_Call, int] = defaultdict(int)
+    last: defaultdict[_Call, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for entry, put in zip(ledger.entries, added, strict=True):
         call = put["task"], put["invoke_ns"]
         calls[entry.member].add(call)
         nodes[call, entry.key].add(entry.node)
-        last[call] = max(last[call], put["at_ns"])
+        last[call] = max(last[call], (put["at_ns"], put["row"]))
     found = defaultdict[str, list[LostEntry]](list)
     for entry, put in zip(ledger.entries, added, strict=True):
         call = put["task"], put["invoke_ns"]
@@ -43,8 +43,9 @@ def lost_entries(ledger: Ledger) -> dict[str, list[LostEntry]]:
         if entry.ended < 0 or not is_acquires:
             continue
         change = ledger.change(entry.ended)
-        is_removed = entry.how == "named" and change["client"] != put["client"] and last[call] < change["at_ns"]
+        is_removed = entry.how == "named" and change["client"] != put["client"]
+        is_removed = is_removed and last[call] < (change["at_ns"], change["row"])
         is_gone = change["what"] in LOST and len(nodes[call, entry.key]) == 1
-        if is_removed or (is_gone and last[call] <= max(change["since_ns"], put["at_ns"])):
+        if is_removed or (is_gone and last[call][0] <= max(change["since_ns"], put["at_ns"])):
             found[put["task"]].append(LostEntry(put["invoke_ns"], change))
     return found
