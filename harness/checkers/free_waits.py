@@ -77,8 +77,10 @@ def _finding(run: Recorded, ledger: Ledger, vain: Sequence[Vain]) -> Finding:
         if asked == len(vain)
         else "some without sending a request, some although the nodes answered"
     )
+    calm_ns = max(one.calm_ns for one in vain)
+    calm = f"for up to {milliseconds(calm_ns / 1e6)} of that no fault" if calm_ns else "no fault"
     text = (
-        f"{clients} waited for up to {milliseconds(longest_ms(vain))} while the lock was free and no fault was "
+        f"{clients} waited for up to {milliseconds(longest_ms(vain))} while the lock was free and {calm} was "
         f"in the way, {how} (TTL {run.lease_ms:.0f} ms)"
     )
     return WAITS.of(vain, text, partial(_example, run, ledger), longest(vain))
@@ -94,6 +96,8 @@ def _example(run: Recorded, ledger: Ledger, one: Vain) -> dict[str, object]:
     }
     if not one.answers and not one.told_ns and one.push is None:
         example |= _listened(run, ledger, one)
+    if one.calm_ns:
+        example["calm_ms"] = one.calm_ns / 1e6
     if one.silent_ns:
         example["silent_ms"] = one.silent_ns / 1e6
     if one.told_ns:
@@ -178,9 +182,11 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
             f": {of} had put an entry into {where} on {node} at {float(entry['at_ms']):+,.1f} ms ({put}), {ended} "
             f"{float(entry[how]):+,.1f} ms, and no request took that entry out"
         )
+    calm = f", and for {case.lasting('calm_ms')} of it" if "calm_ms" in example else " and"
+    calm += " no fault was in the way"
     return Told(
         f"{client} was waiting for {case.text('key')}. From {case.at()} on, for {case.lasting()}, the key was free"
-        f"{freed} and no fault was in the way; meanwhile {client} {did}.",
+        f"{freed}{calm}; meanwhile {client} {did}.",
         cause=cause,
     )
 

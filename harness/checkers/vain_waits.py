@@ -1,12 +1,13 @@
 """The ways in which a client can have waited in vain beside a free lock (`harness.checkers.free_waits`).
 
 A client that did ask, had answers, and was not let in although all the rest was so for `TIMES` as long, has waited in
-vain, too. So it has after as long as a gap without a grant takes (`harness.checkers.starvation.least_gap_ms`) if there
-was an entry in the lock's state for which no client comes (`harness.history.dead_entries`): a lock may wait for another
-client's turn, but no longer than a few leases for one that is gone, or whose user had cancelled the call. In the second
-case, and if the call had given up, that client ran and had answers from the nodes all that time, no fault was in force
-on it, and what the call may leave had been there for its TTL before: it could have taken its entry out. Attempts that
-set the key and undo it take it for that time.
+vain, too. Faults may come in between, if the key was free all the while: parts of a lease or more, each of them with
+answers, add up. So it has after as long as a gap without a grant takes (`harness.checkers.starvation.least_gap_ms`) if
+there was an entry in the lock's state for which no client comes (`harness.history.dead_entries`): a lock may wait for
+another client's turn, but no longer than a few leases for one that is gone, or whose user had cancelled the call. In
+the second case, and if the call had given up, that client ran and had answers from the nodes all that time, no fault
+was in force on it, and what the call may leave had been there for its TTL before: it could have taken its entry out.
+Attempts that set the key and undo it take it for that time.
 
 A client that had subscribed to a channel is not bound to whole seconds. If it then said and heard nothing for the
 lease, or a second if that is longer, and `SLACK_MS` more, the last lease that it saw had run out, and it did not look
@@ -70,13 +71,15 @@ _SOON_NS: Final = 50_000_000
 @dataclass(frozen=True, slots=True)
 class Vain(Stretch):
     """A time in which a client waited beside a free lock. `answers`: how many of its requests were answered then; 0 if
-    it sent none. `freed`: the change that freed the key last, if it is on record. `entry`: for which no client came,
-    and which was there all the time. `silent_ns`: for how long the client had said and heard nothing in all, if that
-    is why it has waited in vain. `told_ns`: when a message of the release had reached it, if that is why; or `push`,
-    which deleted the list on which it was blocked, and onto which it had pushed."""
+    it sent none. `calm_ns`: for how long no fault was in the way; 0 if that was so all the time. `freed`: the change
+    that freed the key last, if it is on record. `entry`: for which no client came, and which was there all the time.
+    `silent_ns`: for how long the client had said and heard nothing in all, if that is why it has waited in vain.
+    `told_ns`: when a message of the release had reached it, if that is why; or `push`, which deleted the list on which
+    it was blocked, and onto which it had pushed."""
 
     wait: Wait
     answers: int = 0
+    calm_ns: int = 0
     freed: Change | None = None
     entry: DeadEntry | None = None
     silent_ns: int = 0
@@ -97,7 +100,9 @@ def vain_waits(run: Recorded, ledger: Ledger) -> list[Vain]:
         if one.wait.length_ns < patience and not asleep and not blocked and not told:
             continue
         calm = one.calm_times(long)
-        found = [each for span in calm for each in _in_vain(one, span, dead[one.wait.key])]
+        found = [each for span in calm for each in _in_vain(one, span, dead[one.wait.key])] or list(
+            _asked_on(one, calm)
+        )
         slept = [] if found else list(_overslept(one, calm, asleep))
         slept += [] if found or slept else _overtaken(one, asleep)
         on = [] if found or slept or not (told or blocked) else one.calm_times(every)
@@ -122,15 +127,31 @@ def _in_vain(one: Waiting, span: Span, left: Sequence[DeadEntry]) -> Iterator[Va
     for quiet in silences(one.run, one.wait, one.client, span, patience):
         yield Vain(*quiet, one.wait)
     there = (entry for entry in left if entry.dead_ns < until_ns <= entry.until_ns)
-    for entry in (*sorted(there, key=lambda entry: entry.put["at_ns"]), None):
-        began = since_ns if entry is None else max(since_ns, entry.dead_ns)
-        if entry is not None and entry.died_ns > began and not _could_undo(one, entry, began, until_ns):
+    for entry in sorted(there, key=lambda entry: entry.put["at_ns"]):
+        began = max(since_ns, entry.dead_ns)
+        if entry.died_ns > began and not _could_undo(one, entry, began, until_ns):
             continue
-        least = TIMES * patience if entry is None else max(patience, round(least_gap_ms(one.run) * 1e6))
         answers = one.client.answered(began, until_ns)
+        least = max(patience, round(least_gap_ms(one.run) * 1e6))
         if answers >= LEAST_ANSWERS and one.ran_ns(began, until_ns) >= least:
             yield Vain(began, until_ns, one.wait, answers, entry=entry)
             return
+
+
+def _asked_on(one: Waiting, calm: Sequence[Span]) -> Iterator[Vain]:
+    """The times in which the key was free, nothing was in the way for long enough in all, and the client was answered
+    whenever nothing was."""
+    lease_ns = round(one.run.lease_ms * 1e6)
+    for since_ns, until_ns in one.free_times(*one.span):
+        parts = [(began, done) for began, done in calm if since_ns <= began and done <= until_ns]
+        asked = [(span, one.client.answered(*span)) for span in parts if one.ran_ns(*span) >= lease_ns]
+        asked = [(span, answers) for span, answers in asked if answers >= LEAST_ANSWERS]
+        if sum(one.ran_ns(*span) for span, _ in asked) < TIMES * patience_ns(one.run):
+            continue
+        (began, _), done = asked[0][0], asked[-1][0][1]
+        calm_ns = sum(until - since for (since, until), _ in asked)
+        answers = sum(answers for _, answers in asked)
+        yield Vain(began, done, one.wait, answers, calm_ns if calm_ns < done - began else 0)
 
 
 def _could_undo(one: Waiting, entry: DeadEntry, since_ns: int, until_ns: int) -> bool:
