@@ -14,6 +14,7 @@ from harness.explain.examples import Side
 from harness.explain.nodes import NodePart
 from harness.explain.words import at, lasting
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.open_ended_leases import calm_until_ns
 from harness.history.recorded import Recorded
 from harness.history.sessions import SessionEnds, Subscriptions
 
@@ -59,6 +60,7 @@ def by_session(run: Recorded, earlier: Side, later: Side) -> tuple[str, Cause]:
     """A sentence and the cause. It is the lock's fault if the first client still held it."""
     session, meet_ns = held_session(run, earlier), later.start_ns
     has_ended = session.ended_ns < meet_ns
+    cause: Cause = "ended session" if has_ended else "unknown"
     text = f"The lock promised no time to {earlier.client}. "
     if has_ended:
         which = f", the subscription to {session.channel}," if session.channel else ""
@@ -68,16 +70,30 @@ def by_session(run: Recorded, earlier: Side, later: Side) -> tuple[str, Cause]:
         text += f"{earlier.client} subscribed anew at {at(run, session.anew_ns)}, without another acquire. "
     if earlier.deadline_min_ns >= meet_ns:
         until = at(run, earlier.deadline_min_ns)
+        if _was_vouched_for(run, earlier, meet_ns):
+            return f"{text}The lock told {earlier.client} afterwards that it had held the lock until {until}.", cause
+        if calm_until_ns(run)[run.places[earlier.client, earlier.life, earlier.section]] < meet_ns:
+            taken = f"Another client's request took out the entry of {earlier.client}, which was inside until {until}."
+            return f"{text}{taken}", cause
         text += (
-            f"The lock told {earlier.client} afterwards that it had held the lock until {until}."
-            if _was_vouched_for(run, earlier, meet_ns)
-            else f"Another client's request took out the entry of {earlier.client}, which was inside until {until}."
+            f"Until {until} nothing can have ended the session of {earlier.client}, which had not released the lock."
         )
+        if left_ns := _left_nested_ns(run, earlier, meet_ns):
+            text += f" It had released a nested acquire by {at(run, left_ns)}."
+            cause = "given back early"
     elif has_ended:
         text += f"{earlier.client} need not have known that, and was not told that it still held the lock."
     else:
         text += f"When the session of {earlier.client} ended is not on record. The record allows both readings."
-    return text, "ended session" if has_ended else "unknown"
+    return text, cause
+
+
+def _left_nested_ns(run: Recorded, side: Side, by_ns: int) -> int:
+    """When the client had released a nested acquire in this section, by this time; 0 if it had not."""
+    ops = run.calls("leave", "ok")
+    own = (ops["client"] == side.client) & (ops["life"] == side.life) & (ops["section"] == side.section)
+    left_ns = ops["complete_ns"][(own & (ops["complete_ns"] <= by_ns)).to_numpy(bool)]
+    return int(left_ns.max()) if len(left_ns) else 0
 
 
 def _was_vouched_for(run: Recorded, side: Side, since_ns: int) -> bool:

@@ -162,15 +162,15 @@ class Links:
         texts = {name: rows[name].to_pylist() for name in ("node", "command", "keys", "arguments", "task")}
         texts["reply"] = pd.Series(rows["reply"].to_pylist(), dtype="string")
         frame = pd.DataFrame({**columns, **texts})
+        own = pc.and_(pc.equal(connections["client"], process), pc.equal(connections["by"], "client"))
+        connections = connections.filter(pc.and_(own, pc.not_equal(connections["node"], "resource")))
         closed_ns = pc.min_element_wise(connections["client_closed_ns"], connections["proxy_closed_ns"])
         closed = connections.append_column("closed_ns", closed_ns).filter(closed_ns.is_valid())
         pairs = zip(closed["connection"].to_pylist(), closed["closed_ns"].to_pylist(), strict=True)
-        return Activity(frame, dict(pairs), _lost_ns(connections, process))
+        return Activity(frame, dict(pairs), _lost_ns(connections))
 
 
-def _lost_ns(connections: pa.Table, process: str) -> Ints:
-    own = pc.and_(pc.equal(connections["client"], process), pc.equal(connections["by"], "client"))
-    table = connections.filter(pc.and_(own, pc.not_equal(connections["node"], "resource")))
+def _lost_ns(table: pa.Table) -> Ints:
     names = ("client_closed_ns", "node_closed_ns", "proxy_closed_ns")
     by_client, by_node, by_proxy = (table[name].fill_null(FOREVER_NS).to_numpy() for name in names)
     is_reached = table["is_reached"].to_numpy(zero_copy_only=False)

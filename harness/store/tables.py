@@ -18,9 +18,9 @@ from fencepost.history import LATEST_NS, ClientEnd, FaultEvent, Op, Timeline, Wr
 from harness.history.fault_windows import FOREVER_NS, GroupFacts, hitting_tasks
 from harness.history.heartbeats import lags, outside_stops
 from harness.history.key_holdings import Watched, derive_holdings
+from harness.history.open_ended_leases import with_open_ended_leases
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
-from harness.history.taken_leases import with_taken_leases
 from harness.store.append_log import read_lines
 from harness.store.columns import NAME, OPS_SCHEMA, ops_frame, writes_frame
 from harness.store.consistency import check_soundness
@@ -49,7 +49,7 @@ def load_recorded(folder: RunFolder, *, is_over: bool = True) -> Recorded:
         is_sealed = check_seal(folder)
         run = replace(_load_finite(folder, doubts), is_sealed=is_sealed)
     check_soundness(folder, run)
-    return with_taken_leases(run)
+    return with_open_ended_leases(run)
 
 
 def _load_finite(folder: RunFolder, doubts: tuple[str, ...]) -> Recorded:

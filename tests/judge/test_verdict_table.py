@@ -10,6 +10,7 @@ import pytest
 
 from fencepost.history import ClientEnd
 from harness.checkers.exclusion import check
+from harness.history.open_ended_leases import with_open_ended_leases
 from tests.judge.histories import History, ms
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "verdicts.md"
@@ -53,8 +54,9 @@ def paused_before_the_stamp(deadline: bool) -> History:
     return history.op("c1", "release", "ok", 1, 350, 351)
 
 
-def open_ended(released: str) -> History:
-    return History().op("c1", "acquire", "ok", 1, 1, 20).op("c1", "release", released, 1, 60, 61)
+def open_ended(released: str, *, calm: bool = False) -> History:
+    history = History().op("c1", "acquire", "ok", 1, 1, 20).op("c1", "release", released, 1, 60, 61)
+    return history if calm else history.fault("p1", 21, 25, cut_links=(("c1", "n1"),))
 
 
 TABLE: dict[str, tuple[Callable[[], History], float, str]] = {
@@ -119,6 +121,11 @@ TABLE: dict[str, tuple[Callable[[], History], float, str]] = {
         30,
         "undecided",
     ),
+    "no time was promised, and nothing can have ended the session within a TTL": (
+        lambda: open_ended("fail", calm=True),
+        30,
+        "lock",
+    ),
     "the run ended during a pause; the other entered within the lease": (cut_off, 1010, "lock"),
     "the run ended during a pause; the other entered after the lease": (cut_off, 1100, "client"),
     "a pause between computing the validity and recording it": (
@@ -134,10 +141,16 @@ TABLE: dict[str, tuple[Callable[[], History], float, str]] = {
 }
 
 
-@pytest.mark.parametrize(("history", "other", "blamed"), TABLE.values(), ids=TABLE.keys())
-def test_who_is_to_blame(history: Callable[[], History], other: float, blamed: str) -> None:
-    """The other client is inside for 20 ms from `other` on, with its own lease."""
-    answer = check(history().section("c2", other, other + 20).recorded())
+@pytest.mark.parametrize("case", TABLE)
+def test_who_is_to_blame(case: str) -> None:
+    """The other client is inside for 20 ms from `other` on, with its own lease if the lock promises one."""
+    history, other, blamed = TABLE[case]
+    made = history()
+    if case.startswith("no time was promised"):
+        made.op("c2", "acquire", "ok", 1, other - 1, other).op("c2", "release", "ok", 1, other + 20, other + 21)
+    else:
+        made.section("c2", other, other + 20)
+    answer = check(with_open_ended_leases(made.recorded()))
     found = [finding.blame for finding in answer.findings]
     assert found == ([] if blamed == "none" else [blamed])
 
