@@ -181,7 +181,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
             if (ranked := earlier_score(evidence, [*others, entered])) is not None:
                 return Told(f"{text} {ranked}", cause="ranked by clients")
             if (expired := place_expired(run, entered)) is not None:
-                return Told(f"{text} Before that, {expired}", cause="expired")
+                return Told(f"{text} Before that, {expired.text}", cause=expired.cause)
             if (given := given_unasked(run, entered)) is None:
                 return Told(f"{head} {votes}", cause="unknown" if votes.endswith((_TOO_MANY, NOT_RECORDED)) else None)
             why, cause = gave(run, given)

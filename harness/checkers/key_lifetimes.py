@@ -25,6 +25,7 @@ from harness.explain.examples import Side
 from harness.explain.expiries import given_ttl
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.node_replies import few_had_granted, replies
+from harness.explain.permits import taken_again
 from harness.explain.renewals import renewals_ended
 from harness.explain.requests import changes_where, how_sent
 from harness.explain.words import lasting
@@ -209,11 +210,14 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Told:
     lease, keys = float(example["lease_until_ms"]), float(example["keys_until_ms"])
     client, too_long = case.text("client"), lasting((lease - keys) * 1e6)
     if "place_in" in example:
-        return Told(
+        text = (
             f"{client} was granted a lease until {lease:+,.1f} ms, and had its place in {case.text('place_in')} with "
             f"others. That key expired by {keys:+,.1f} ms, {too_long} before the lease ended: nothing had prolonged it "
             "for this client."
         )
+        row = run.sections.iloc[run.places[client, example["life"], example["section"]]]
+        again = taken_again(run, row, str(example["place_in"]), run.at_ns(keys))
+        return Told(f"{text} {again}", cause="set by an extension") if again else Told(text)
     anew = example.get("prolonged_on")
     if anew is not None and len(anew) < quorum(len(run.nodes)):
         nodes = f"only {case.listed('prolonged_on')}" if anew else "no node"

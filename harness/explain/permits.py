@@ -12,24 +12,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from fencepost.text import printable
-from harness.explain.causes import Cause
+from harness.explain.causes import Cause, Reason
 from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.requests import changes_where, client_of, how_sent
 from harness.explain.wire_requests import WireRequest
 from harness.explain.words import at
+from harness.history.entries import ADD
 from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Change
 from harness.history.never_given_back import opposites
 from harness.history.places_in_keys import places_in_keys
 from harness.history.recorded import Recorded
+
+RENEWALS: Final = ("held", "extend")
+"""The calls in which a lock may renew a lease."""
 
 
 def below_zero(run: Recorded, entered: Side) -> Change | None:
@@ -49,10 +53,10 @@ def below_zero(run: Recorded, entered: Side) -> Change | None:
     return max(filter(None, low.values()), key=lambda change: int(change["at_ns"]), default=None)
 
 
-def place_expired(run: Recorded, entered: Side) -> str | None:
+def place_expired(run: Recorded, entered: Side) -> Reason | None:
     """`the key k1:count had expired at +718.7 ms, with the place of c1, which had a lease until +1,370.6 ms.` The
     last one before the section, of a key that the section's acquire changed, if that client was still inside, or its
-    release had taken a place of the new key; None without any."""
+    release had taken a place of the new key; None without any. Whether that client's renewal took a place again."""
     ledger = run.ledger
     if ledger is None:
         return None
@@ -69,11 +73,29 @@ def place_expired(run: Recorded, entered: Side) -> str | None:
         return None
     place, client, deadline_ns = max(found, key=lambda one: one[0].until_ns)
     who = printable(client)
-    gave = f"; at {at(run, place.left_ns)} its release took one out of the new key instead"
-    return (
+    text = (
         f"the key {printable(place.key)} had expired at {at(run, place.until_ns)}, with the place of {who}, which "
-        f"had a lease until {at(run, deadline_ns)}{gave if place.left_ns <= entered.start_ns else ''}."
+        f"had a lease until {at(run, deadline_ns)}"
     )
+    if place.left_ns <= entered.start_ns:
+        gave = f"; at {at(run, place.left_ns)} its release took one out of the new key instead."
+        return Reason(f"{text}{gave}", "expired")
+    again = taken_again(run, run.sections.iloc[place.section], place.key, place.until_ns)
+    return Reason(f"{text}. {again}", "set by an extension") if again else Reason(f"{text}.", "expired")
+
+
+def taken_again(run: Recorded, section: Any, key: str, since_ns: int) -> str:
+    """`A renewal of c2 took a place again: during its check whether it still holds the lock it sent EVALSHA to n1 …`.
+    Empty if none did since then, in this section."""
+    ledger = run.ledger
+    if ledger is None:
+        return ""
+    rows = ledger.rows
+    own = (rows["task"] == section.client) & (rows["section"] == section.section) & (rows["life"] == section.life)
+    own &= (rows["key"] == key) & rows["f"].isin(RENEWALS) & rows["did"].isin(ADD) & (rows["at_ns"] > since_ns)
+    for change in changes_where(ledger, own)[:1]:
+        return f"A renewal of {printable(str(section.client))} took a place again: {how_sent(run, change)}."
+    return ""
 
 
 def given_unasked(run: Recorded, entered: Side) -> Change | None:

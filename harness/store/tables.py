@@ -21,6 +21,7 @@ from harness.history.key_holdings import Watched, derive_holdings
 from harness.history.open_ended_leases import with_open_ended_leases
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
+from harness.history.vouched_leases import with_vouched_leases
 from harness.store.append_log import read_lines
 from harness.store.columns import NAME, OPS_SCHEMA, ops_frame, writes_frame
 from harness.store.consistency import check_soundness
@@ -49,7 +50,7 @@ def load_recorded(folder: RunFolder, *, is_over: bool = True) -> Recorded:
         is_sealed = check_seal(folder)
         run = replace(_load_finite(folder, doubts), is_sealed=is_sealed)
     check_soundness(folder, run)
-    return with_open_ended_leases(run)
+    return with_vouched_leases(with_open_ended_leases(run))
 
 
 def _load_finite(folder: RunFolder, doubts: tuple[str, ...]) -> Recorded:

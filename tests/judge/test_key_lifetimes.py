@@ -544,6 +544,26 @@ def test_a_place_must_live_as_long_as_its_lease(history: History, clients: set[s
     assert outlasted(history) == clients
 
 
+@pytest.mark.parametrize(
+    ("client", "at", "cause"),
+    [("c3", 203, "set by an extension"), ("c3", 300, "set by an extension"), ("c2", 203, None)],
+)
+def test_a_renewal_may_take_a_place_again_that_had_expired(
+    client: str, at: float, cause: str | None, golden: Golden
+) -> None:
+    """In its call, or in the background."""
+    history = counted("c1", "c2", did=("HINCRBY", "HDEL")).op(client, "held", "ok", 1, 200, 210)
+    history.request(client, "n1", "EVAL add 1 k1 3", at, at + 0.2).seen("n1", "set", at + 0.4, "1", since=at, ttl=90)
+    history.key_events[-1].command = "HINCRBY"
+    history.key_events.sort(key=lambda event: event.at_ns)
+    run = history.recorded()
+    (finding,) = check(run).findings
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == cause
+    if cause is not None:
+        golden(told.explanations[0].sentence)
+
+
 @pytest.mark.parametrize(("ttl", "cause"), [(60, "short TTL"), (100, None)])
 def test_a_lock_that_gives_its_keys_a_shorter_ttl_than_the_lease(ttl: int, cause: str | None, golden: Golden) -> None:
     """Or it counts the lease from too late."""
