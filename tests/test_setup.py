@@ -463,7 +463,7 @@ class Machine:
             file = upstream / mend["file"]
             file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("a") as text:
-                text.write(mend["before"])
+                text.write(mend.get("before") or mend["instead_of"])
         for file in upstream.rglob("*.go"):
             file.chmod(0o444)
         self.program("go", FAKE_GO.replace("{upstream}", str(upstream)))

@@ -144,8 +144,8 @@ def _bring_toxiproxy(shop: Workshop) -> str:
 
 
 def _mend(shop: Workshop, step: str, go: Path, build: dict[str, str], source: Path) -> None:
-    """Put a copy of upstream's module with our lines inserted beside our main program, and have go.mod use it, by a
-    path that is the same in every folder. Raises SetupError if the place of an insertion is not found exactly once."""
+    """Put a copy of upstream's module with our lines in it beside our main program, and have go.mod use it, by a path
+    that is the same in every folder. Raises SetupError if the place of one is not found exactly once."""
     module, copy = "github.com/Shopify/toxiproxy/v2", source / "upstream"
     shop.run(step, go, "mod", "download", module, env=build, cwd=source)
     folder = shop.run(step, go, "list", "-m", "-f", "{{.Dir}}", module, env=build, cwd=source).strip()
@@ -153,10 +153,11 @@ def _mend(shop: Workshop, step: str, go: Path, build: dict[str, str], source: Pa
     for path in (copy, *copy.rglob("*")):  # Go's cache is read-only, and so is a copy of it for any user but root
         path.chmod(path.stat().st_mode | stat.S_IWUSR)
     for mend in json.loads((source / "mends.json").read_text()):
-        text = (copy / mend["file"]).read_text()
-        if text.count(mend["before"]) != 1:
+        text, kept = (copy / mend["file"]).read_text(), mend.get("before", "")
+        place = kept or mend["instead_of"]
+        if text.count(place) != 1:
             raise SetupError(f"{step}: {mend['file']} of {module} is not as mends.json expects it")
-        (copy / mend["file"]).write_text(text.replace(mend["before"], mend["insert"] + mend["before"]))
+        (copy / mend["file"]).write_text(text.replace(place, mend["insert"] + kept))
     shop.run(step, go, "mod", "edit", f"-replace={module}=./{copy.name}", env=build, cwd=source)
 
 

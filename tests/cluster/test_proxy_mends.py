@@ -14,13 +14,14 @@ import subprocess
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from cluster.address import Address
 from cluster.http_batch import Request
 from cluster.programs import find_toxiproxy
-from cluster.toxiproxy_api import ProxyState, RefusedError, Stream, ToxicSpec, ToxiproxyApi, adding, updating
+from cluster.toxiproxy_api import ProxyState, RefusedError, Stream, ToxicSpec, ToxiproxyApi, adding, enabling, updating
 from fencepost.errors import BrokenEnvironmentError
 
 Answers = dict[str, ProxyState | RefusedError | None]
@@ -41,14 +42,14 @@ class Proxied:
     """One proxy in front of a socket of the test's own."""
 
     def __init__(self, api: ToxiproxyApi, path: Path, upstream: socket.socket, threads: ThreadPoolExecutor) -> None:
-        self._api, self._path, self._upstream, self._threads = api, path, upstream, threads
+        self._api, self._path, self.upstream, self._threads = api, path, upstream, threads
         to = Address(*upstream.getsockname())
-        self._listen = api.create_all({NAME: (Address("127.0.0.1", 0), to)})[NAME].listen
+        self.listen = api.create_all({NAME: (Address("127.0.0.1", 0), to)})[NAME].listen
 
     def dial(self, sockets: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
         """A connection through the proxy, as its client and its server have it."""
-        client = sockets.enter_context(socket.create_connection(self._listen, timeout=WITHIN_S))
-        server, _ = self._upstream.accept()
+        client = sockets.enter_context(socket.create_connection(self.listen, timeout=WITHIN_S))
+        server, _ = self.upstream.accept()
         return client, sockets.enter_context(server)
 
     def begin(self, request: Request) -> Future[Answers]:
@@ -85,7 +86,7 @@ def proxied(socket_folder: Path) -> Iterator[Proxied]:
         stack.callback(program.kill)
         api = stack.enter_context(contextlib.closing(ToxiproxyApi(path)))
         api.wait_until_up(lambda: program.poll() is None, WITHIN_S)
-        upstream = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        upstream = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=8))
         upstream.settimeout(WITHIN_S)
         yield Proxied(api, path, upstream, threads)
 
@@ -107,6 +108,13 @@ def flood(sender: socket.socket) -> None:
 def reset(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
+
+
+def fill(upstream: socket.socket, sockets: contextlib.ExitStack) -> None:
+    """Connect to a server that accepts nothing until its queue is full: it answers no other that dials."""
+    with contextlib.suppress(TimeoutError):
+        while True:
+            sockets.enter_context(socket.create_connection(upstream.getsockname(), timeout=0.2))
 
 
 def is_over(change: Future[Answers]) -> bool:
@@ -138,3 +146,19 @@ def test_a_change_is_not_held_up_by_a_toxic_that_has_ended_the_connection(
     reset(full)
     assert is_over(first)
     assert is_over(second)
+
+
+def test_a_link_is_not_held_up_by_a_node_that_does_not_answer_when_it_is_dialled(
+    proxied: Proxied, sockets: contextlib.ExitStack
+) -> None:
+    fill(proxied.upstream, sockets)
+    sockets.enter_context(socket.create_connection(proxied.listen, timeout=WITHIN_S))
+    asked_s = monotonic()
+    assert is_over(proxied.begin(enabling(NAME, enabled=False)))
+    assert monotonic() - asked_s < WITHIN_S / 4, "Linux goes on dialling for longer"
+
+
+def test_a_client_is_told_soon_that_its_node_does_not_answer(proxied: Proxied, sockets: contextlib.ExitStack) -> None:
+    fill(proxied.upstream, sockets)
+    client = sockets.enter_context(socket.create_connection(proxied.listen, timeout=WITHIN_S / 4))
+    assert client.recv(1) == b""
