@@ -34,6 +34,7 @@ from harness.history.dead_entries import DeadEntry
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.ledger import Ledger
 from harness.history.link_activity import BLOCKING, time_limit_ns
+from harness.history.lost_entries import LOST, LostEntry, lost_entries
 from harness.history.recorded import Recorded
 from harness.history.sessions import OF_THE_NODE
 from harness.history.stretches import in_order, longest, longest_ms
@@ -83,10 +84,10 @@ def _finding(run: Recorded, ledger: Ledger, vain: Sequence[Vain]) -> Finding:
         f"{clients} waited for up to {milliseconds(longest_ms(vain))} while the lock was free and {calm} was "
         f"in the way, {how} (TTL {run.lease_ms:.0f} ms)"
     )
-    return WAITS.of(vain, text, partial(_example, run, ledger), longest(vain))
+    return WAITS.of(vain, text, partial(_example, run, ledger, lost_entries(ledger)), longest(vain))
 
 
-def _example(run: Recorded, ledger: Ledger, one: Vain) -> dict[str, object]:
+def _example(run: Recorded, ledger: Ledger, lost: dict[str, list[LostEntry]], one: Vain) -> dict[str, object]:
     example: dict[str, object] = {
         "client": one.wait.client,
         "key": one.wait.key,
@@ -95,7 +96,7 @@ def _example(run: Recorded, ledger: Ledger, one: Vain) -> dict[str, object]:
         "answers": one.answers,
     }
     if not one.answers and not one.told_ns and one.push is None:
-        example |= _listened(run, ledger, one)
+        example |= _listened(run, ledger, one) | _removed(run, lost.get(one.wait.client, ()), one)
     if one.calm_ns:
         example["calm_ms"] = one.calm_ns / 1e6
     if one.silent_ns:
@@ -112,6 +113,21 @@ def _example(run: Recorded, ledger: Ledger, one: Vain) -> dict[str, object]:
     how, by = one.freed["what"], one.freed["task"] or one.freed["client"]
     freed = {"freed": str(how), "freed_ms": run.at_ms(one.freed["at_ns"])}
     return example | freed | ({"freed_by": str(by)} if how == "deleted" and by else {})
+
+
+def _removed(run: Recorded, lost: Sequence[LostEntry], one: Vain) -> dict[str, object]:
+    """The last request of another client that took an entry of the wait out before the lock came free."""
+    own = (entry.change for entry in lost if one.wait.since_ns <= entry.since_ns < one.wait.until_ns)
+    gone = [change for change in own if change["what"] not in LOST and change["at_ns"] <= one.since_ns]
+    if not gone:
+        return {}
+    last = max(gone, key=lambda change: int(change["at_ns"]))
+    return {
+        "removed_by": client_of(last),
+        "out_of": str(last["key"]),
+        "removed_ms": run.at_ms(last["at_ns"]),
+        "removal": how_sent(run, last),
+    }
 
 
 def _entry(run: Recorded, entry: DeadEntry, since_ns: int) -> dict[str, object]:
@@ -172,6 +188,12 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         did = f"stayed blocked on {case.text('list')}: {case.text('pushed_by')} had pushed onto it and deleted it with "
         did += f"one request, so it woke no client ({case.text('push')})"
         cause = "not notified"
+    if "removal" in example:
+        did += (
+            f"; {case.text('removed_by')} had taken its entry out of {case.text('out_of')} at {case.at('removed_ms')}: "
+        )
+        did += case.text("removal")
+        cause = "entry removed"
     if "silent_ms" in example:
         did += f"; it had been silent for {case.lasting('silent_ms')}"
     if (entry := example.get("entry")) is not None:

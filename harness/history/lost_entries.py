@@ -27,7 +27,7 @@ class LostEntry(NamedTuple):
 
 def lost_entries(ledger: Ledger) -> dict[str, list[LostEntry]]:
     """By client, or task of one."""
-    added = [ledger.change(entry.added) for entry in ledger.entries]
+    added = _added(ledger)
     calls: defaultdict[str, set[_Call]] = defaultdict(set)
     nodes: defaultdict[tuple[_Call, str], set[str]] = defaultdict(set)
     last: defaultdict[_Call, tuple[int, int]] = defaultdict(lambda: (0, 0))
@@ -48,4 +48,20 @@ def lost_entries(ledger: Ledger) -> dict[str, list[LostEntry]]:
         is_gone = change["what"] in LOST and len(nodes[call, entry.key]) == 1
         if is_removed or (is_gone and last[call][0] <= max(change["since_ns"], put["at_ns"])):
             found[put["task"]].append(LostEntry(put["invoke_ns"], change))
+    return found
+
+
+def _added(ledger: Ledger) -> list[Change]:
+    """By entry, the change that put it there. One that another client puts there again, to change its score, say, stays
+    the entry of the client that had put it there before."""
+    again = {(entry.node, entry.key, entry.ended): entry for entry in ledger.entries if entry.how == "put again"}
+    found = []
+    for entry in ledger.entries:
+        put = ledger.change(entry.added)
+        while (before := again.get((entry.node, entry.key, entry.added))) is not None and before.member == entry.member:
+            first = ledger.change(before.added)
+            if first["client"] == put["client"]:
+                break
+            entry, put = before, first
+        found.append(put)
     return found

@@ -303,3 +303,84 @@ def test_a_request_that_names_the_channel_while_it_waits_may_have_told_it(at: fl
 def test_what_the_node_tells_itself_no_request_names(words: str) -> None:
     cause, example = listens(words)
     assert (cause, "listened" in example) == ("not woken", False)
+
+
+def between_faults(*spans: tuple[float, float], every: float = 200, until: float = 9_000, **hit: Any) -> History:
+    """c2 asks on and on beside the free lock, while faults come and go."""
+    history = asks(waits(until), every, until)
+    for number, (began, healed) in enumerate(spans):
+        history.fault(f"f{number}", began, healed, **(hit or {"nodes": ("n1",)}))
+    return history
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        (between_faults((3_000, 4_000), (5_000, 6_000)), 9_000 - FREE),
+        (between_faults((3_000, 4_000), (5_000, 6_000), until=8_101), None),
+        (between_faults((3_000, 4_000), (4_390, 6_000)), None),
+        (between_faults((3_000, 3_400), (3_790, 4_190), until=7_000), None),
+        (between_faults((3_000, 4_000), (5_000, 6_000), every=300), 9_000 - FREE),
+        (between_faults((3_000, 4_000), (5_000, 6_000), every=1_100), None),
+        (between_faults((3_000, 4_000), (5_000, 6_000), paused_clients=("c3",)), 9_000 - FREE),
+    ],
+    ids=[
+        *("six seconds in all", "a little less", "a part is too short", "parts that are too short"),
+        *("it was answered in each", "too few answers in one", "no fault in the way"),
+    ],
+)
+def test_what_a_client_asks_in_vain_between_faults_adds_up(made: History, found: float | None) -> None:
+    assert longest(made) == found
+
+
+def test_the_parts_without_a_fault_are_told(golden: Golden) -> None:
+    made = between_faults((3_000, 4_000), (5_000, 6_000))
+    finding = only(made)
+    assert finding.examples[0].items() >= {"calm_ms": 2_898 + 1_000 + 3_000}.items()
+    golden(finding.text)
+    (told,) = explain(made.recorded(), Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == "not let in"
+    golden(told.explanations[0].sentence)
+
+
+def test_the_key_must_have_been_free_all_the_while() -> None:
+    made = between_faults((3_000, 4_000), (5_000, 6_000))
+    made.request("c3", "n1", "SET k1 c NX PX 400", 3_500, 3_501).seen("n1", "set", 3_501, "c", since=3_500, ttl=400)
+    made.request("c3", "n1", "DEL k1", 3_600, 3_601).seen("n1", "deleted", 3_601, since=3_600)
+    assert longest(made) is None
+
+
+def queued(*, removed: float = 80, again: str = "", by: str = "c1", began: float = 50) -> History:
+    """c2 has put an entry into a queue and sleeps; another client takes the entry out."""
+    history = waits(5_000, since=began)
+    history.request("c2", "n1", "ZADD k1:queue 1 entry-of-c2", 60, 61).seen("n1", "set", 61, since=59, key="k1:queue")
+    history.called("ZADD k1:queue 1 entry-of-c2")
+    if again:
+        history.request(again, "n1", "ZINCRBY k1:queue -1 entry-of-c2", 65, 66)
+        history.seen("n1", "changed", 66, since=64, key="k1:queue").called("ZINCRBY k1:queue -1 entry-of-c2")
+    history.request(by, "n1", "ZREM k1:queue entry-of-c2", removed - 1, removed)
+    for event in ("changed", "deleted"):
+        history.seen("n1", event, removed, since=removed - 2, key="k1:queue").called("ZREM k1:queue entry-of-c2")
+    history.key_events.sort(key=lambda event: event.at_ns)
+    return history
+
+
+def cause_of(history: History) -> tuple[str, str]:
+    finding = only(history)
+    (told,) = explain(history.recorded(), Verdict("violation", "lock", (finding,), (), {}), 1)
+    return str(told.explanations[0].cause), told.explanations[0].sentence
+
+
+def test_a_client_is_not_woken_because_its_entry_was_taken_out(golden: Golden) -> None:
+    cause, sentence = cause_of(queued())
+    assert cause == "entry removed"
+    golden(sentence)
+
+
+@pytest.mark.parametrize(
+    ("how", "cause"),
+    [({"again": "c1"}, "entry removed"), ({"by": "c2"}, "not woken"), ({"removed": 110}, "not woken")],
+    ids=["another client had moved it", "it took it out itself", "when the lock was free"],
+)
+def test_whose_entry_was_taken_out_and_when(how: Any, cause: str) -> None:
+    assert cause_of(queued(**how))[0] == cause
