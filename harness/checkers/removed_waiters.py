@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import numpy as np
@@ -93,7 +93,7 @@ def _waited(run: Recorded, ledger: Ledger) -> Iterator[_Waited]:
     columns = ("client", "invoke_ns", "key", "outcome", "complete_ns")
     ended = {(client, since_ns): call for client, since_ns, *call in rows_of(run.calls("acquire"), *columns)}
     granted = run.calls("acquire", "ok")
-    gap_ns = round(least_gap_ms(run) * 1e6)
+    gap_ns, rivals = round(least_gap_ms(run) * 1e6), cache(partial(waiting_clients, run, ledger))
     for client, entries in lost_entries(ledger).items():
         for call, change in {one.since_ns: one.change for one in reversed(entries)}.items():
             key, outcome, done_ns = ended.get((client, call), ["", "ok", 0])
@@ -116,15 +116,15 @@ def _waited(run: Recorded, ledger: Ledger) -> Iterator[_Waited]:
             elif _is_only_way(run, ledger, change, granted[(granted["key"] == key).to_numpy(bool)]):
                 if past >= FEW:
                     yield waited
-                elif free_ns := _was_free_ns(run, ledger, waited):
+                elif free_ns := _was_free_ns(run, ledger, waited, rivals()):
                     yield replace(waited, free_ns=free_ns)
 
 
-def _was_free_ns(run: Recorded, ledger: Ledger, one: _Waited) -> int:
+def _was_free_ns(run: Recorded, ledger: Ledger, one: _Waited, rivals: Sequence[Waiting]) -> int:
     """For how long at once the lock was free, without a fault in the way, while its requests were answered; 0 if it
     was not, or too shortly."""
     wait = Wait(one.client, one.key, one.since_ns, one.until_ns)
-    calm = Waiting(run, ledger, wait, names_of(run, one.key)).calm_times(waiting_clients(run, ledger))
+    calm = Waiting(run, ledger, wait, names_of(run, one.key)).calm_times(rivals)
     answered = ledger.links.of(one.client).answered
     long = (done - began for began, done in calm if answered(began, done) >= LEAST_ANSWERS)
     return max((length for length in long if length >= SLACK_NS), default=0)

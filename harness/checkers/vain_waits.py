@@ -100,9 +100,8 @@ def vain_waits(run: Recorded, ledger: Ledger) -> list[Vain]:
         if one.wait.length_ns < patience and not asleep and not blocked and not told:
             continue
         calm = one.calm_times(long)
-        found = [each for span in calm for each in _in_vain(one, span, dead[one.wait.key])] or list(
-            _asked_on(one, calm)
-        )
+        found = [each for span in calm for each in _in_vain(one, span, dead[one.wait.key])]
+        found = found or list(_asked_on(one, calm))
         slept = [] if found else list(_overslept(one, calm, asleep))
         slept += [] if found or slept else _overtaken(one, asleep)
         on = [] if found or slept or not (told or blocked) else one.calm_times(every)
@@ -139,8 +138,8 @@ def _in_vain(one: Waiting, span: Span, left: Sequence[DeadEntry]) -> Iterator[Va
 
 
 def _asked_on(one: Waiting, calm: Sequence[Span]) -> Iterator[Vain]:
-    """The times in which the key was free, nothing was in the way for long enough in all, and the client was answered
-    whenever nothing was."""
+    """The times in which the key was free, and nothing was in the way for long enough in all while the client had
+    answers."""
     lease_ns = round(one.run.lease_ms * 1e6)
     for since_ns, until_ns in one.free_times(*one.span):
         parts = [(began, done) for began, done in calm if since_ns <= began and done <= until_ns]
