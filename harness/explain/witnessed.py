@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from fencepost.history import KeyEvent
+from harness.history.entries import POP, REMOVE
 from harness.history.ledger import Doer, Ledger
 
 What = Literal["granted", "prolonged", "deleted", "expired"]
@@ -19,12 +20,15 @@ _DONE: Final[Mapping[str, What]] = {
     "deleted": "deleted",
     "expired": "expired",
 }
+_TAKES: Final = (*REMOVE, *POP)
 _ADDS: Final = ("ZADD", "SADD", "HSET", "HSETNX", "HINCRBY", "LPUSH", "RPUSH", "INCR", "INCRBY")
 
 
 def what_was_done(change: str, command: str | None) -> What | None:
     """What a change of a key means: to a key that holds several members, one was granted if one was added. None if it
-    means nothing here. `command`: which made the change."""
+    means nothing here, as if a member was taken out and others stay. `command`: which made the change."""
+    if change in ("set", "overwritten") and command in _TAKES:
+        return None
     return "granted" if change == "changed" and command in _ADDS else _DONE.get(change)
 
 
@@ -119,7 +123,7 @@ class Witnessed:
         owners = {value: _owner(who) for value, who in shown.items()}
         raw: list[tuple[int, KeyEvent]] = []
         for order, one in seen:
-            if what_was_done(one.event, one.command if has_slots else None) is not None:
+            if what_was_done(one.event, one.command if has_slots or one.command in _TAKES else None) is not None:
                 raw.append((order, one))
                 if order in causes.doers:
                     found.names[one.key] = causes.doers[order].key

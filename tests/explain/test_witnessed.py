@@ -10,6 +10,7 @@ import pytest
 from harness.explain.evidence import gather
 from harness.explain.kinds import Told
 from harness.explain.replies import Span
+from harness.explain.witnessed import what_was_done
 from harness.history.key_owners import Owners
 from tests.explain.stories import Story
 from tests.golden import Golden
@@ -219,3 +220,28 @@ def test_without_a_grant_the_time_from_the_request_to_the_entrance_counts() -> N
         return len(next(part for part in story.told("overlap").parts if part.node == "n1").others)
 
     assert [shown(8.9, 12), shown(9, 12), shown(30, 40), shown(30, 40.1)] == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "command", "what"),
+    [
+        ("set", "HSET", "granted"),
+        ("set", None, "granted"),
+        ("changed", "ZADD", "granted"),
+        ("set", "HDEL", None),
+        ("overwritten", "ZPOPMIN", None),
+        ("changed", "SREM", None),
+        ("deleted", "HDEL", "deleted"),
+    ],
+)
+def test_what_takes_a_member_out_grants_nothing(change: str, command: str | None, what: str | None) -> None:
+    assert what_was_done(change, command) == what
+
+
+def test_a_reader_that_leaves_lets_no_client_in() -> None:
+    """It takes its field out of the hash, where that of another reader stays."""
+    story = foreign().request("c1", "n1", "EVAL enter 1 k1", 8.2, 9).seen("n1", "set", 10, "c1-1", since=8, ttl=100)
+    story.called("HSET k1 c1-1 1").request("c1", "n1", "EVAL leave 1 k1", 19.2, 20)
+    story.seen("n1", "set", 21, "c2-1", since=19, ttl=100).called("HDEL k1 c1-1")
+    evidence = gather(story.recorded(), [Span("k1", ms(0), ms(100))])
+    assert [event.what for event in evidence.on("n1", "k1")] == ["granted"]
