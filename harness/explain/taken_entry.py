@@ -14,6 +14,7 @@ from fencepost.history import process_of
 from fencepost.text import printable
 from harness.explain.causes import Reason
 from harness.explain.examples import Side
+from harness.explain.permits import taken_again
 from harness.explain.requests import client_of, how_sent, may_be_of
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.explain.words import at
@@ -24,6 +25,8 @@ from harness.history.members import takes_the_key
 from harness.history.recorded import Recorded
 
 _LOOKS: Final = ("LINDEX",)
+_BY_AGE: Final = "ZREMRANGEBYSCORE"
+"""Takes out what is too old. A client that puts its own in again after that was late."""
 _TAKEN: Final = ("named", "unnamed", "with the key")
 
 
@@ -49,7 +52,11 @@ def entry_taken(run: Recorded, wire: WireRequests | None, inside: Sequence[Side]
         return Reason(f"{who} deleted the key {key}, which held the entry of {side.client}: {how}.", "deleted")
     if change["did"] == SET_IN_PLACE:
         return Reason(f"{who} overwrote the entry of {side.client} in the key {key}: {how}.", "overwritten")
-    return Reason(f"{who} removed the entry of {side.client} from the key {key}: {how}.", "entry taken")
+    text = f"{who} removed the entry of {side.client} from the key {key}: {how}."
+    section = run.sections.iloc[run.places[side.client, side.life, side.section]]
+    if change["did"] == _BY_AGE and (again := taken_again(run, section, str(change["key"]), int(change["at_ns"]))):
+        return Reason(f"{text} {again}", "set by an extension")
+    return Reason(text, "entry taken")
 
 
 def _who(change: Change) -> str:

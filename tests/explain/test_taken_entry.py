@@ -143,10 +143,12 @@ def slots(
     renewed: bool = False,
     until: float = 190,
     known: bool = True,
+    again: Any = None,
 ) -> Told:
     """c1@1 and c2 have both permits; the refused acquire of another task takes out the slot of c1@1. `left`: so is the
     slot of an acquire that was refused before. `renewed`: c2 adds its slot once more. `until`: when the lease of c1@1
-    ends. `known`: no request took out an entry that is not known before."""
+    ends. `known`: no request took out an entry that is not known before. `again`: in such a call c1@1 adds its own
+    again."""
     story = _Kept(workload="semaphore", permits=2, clients=4, nodes=1, ttl_ms=200)
     story.watched("n1")
 
@@ -164,6 +166,9 @@ def slots(
         story.does("c4", "EVAL free 1 slots some", 20, "changed", "ZREM")
     story.does(by.partition("@")[0], "EVAL free 1 slots some", 25, "changed", did)
     take("c3", 29, "slot-of-c3")
+    if again:
+        story.op("c1@1", again, "ok", 1, 40, 44)
+        take("c1", 42, "slot-of-c1")
     story.does("c3", "EVAL leave 1 slots slot-of-c3", 50.2, "changed", "ZREM slots slot-of-c3")
     story.op(by, "acquire", "fail", 1, 20, 27)
     if renewed:
@@ -190,6 +195,22 @@ def test_a_command_that_means_the_slot_of_a_holder(did: str, golden: Golden) -> 
         told = slots(did, by="c4", renewed=renewed)
         assert told.cause == "entry taken"
     golden(told.sentence)
+
+
+@pytest.mark.parametrize(
+    ("did", "again", "cause"),
+    [
+        ("ZREMRANGEBYSCORE slots 0 9", "held", "set by an extension"),
+        ("ZREMRANGEBYSCORE slots 0 9", "reenter", "entry taken"),
+        ("ZPOPMIN slots", "held", "entry taken"),
+    ],
+)
+def test_a_renewal_may_put_in_again_what_was_too_old(did: str, again: str, cause: str, golden: Golden) -> None:
+    """The lock must not take out another slot all the same."""
+    told = slots(did, by="c4", again=again)
+    assert told.cause == cause
+    if cause == "set by an extension":
+        golden(told.sentence)
 
 
 @pytest.mark.parametrize(
