@@ -133,9 +133,11 @@ def _removed(run: Recorded, lost: Sequence[LostEntry], one: Vain) -> dict[str, o
 def _entry(run: Recorded, entry: DeadEntry, since_ns: int) -> dict[str, object]:
     found: dict[str, object] = {name: str(entry.put[name]) for name in ("client", "node", "key", "did")}
     found |= {"at_ms": run.at_ms(entry.put["at_ns"])}
+    if entry.ticket is not None:
+        found |= {"drew": entry.ticket.number, "turn": entry.ticket.turn}
     if entry.left is None or entry.died_ns <= since_ns:
         return found | {"died_ms": run.at_ms(entry.died_ns)}
-    return found | {"cancelled_ms" if entry.left.how == "cancelled" else "gave_up_ms": run.at_ms(entry.left.at_ns)}
+    return found | {_LEFT[entry.left.how]: run.at_ms(entry.left.at_ns)}
 
 
 def _listened(run: Recorded, ledger: Ledger, one: Vain) -> dict[str, object]:
@@ -200,10 +202,13 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         of, where, put, node = (printable(str(entry[name])) for name in ("client", "key", "did", "node"))
         how = next(name for name in _ENDED if name in entry)
         ended, cause = _ENDED[how]
-        did += (
-            f": {of} had put an entry into {where} on {node} at {float(entry['at_ms']):+,.1f} ms ({put}), {ended} "
-            f"{float(entry[how]):+,.1f} ms, and no request took that entry out"
-        )
+        at, by = (f"{float(entry[name]):+,.1f} ms" for name in ("at_ms", how))
+        if "drew" in entry:
+            did += f": {of} had drawn the number {entry['drew']} from {where} on {node} at {at}, {ended} {by}, and no "
+            did += f"request raised {printable(str(entry['turn']))} to it"
+        else:
+            did += f": {of} had put an entry into {where} on {node} at {at} ({put}), {ended} {by}, and no request took "
+            did += "that entry out"
     calm = f", and for {case.lasting('calm_ms')} of it" if "calm_ms" in example else " and"
     calm += " no fault was in the way"
     return Told(
@@ -217,8 +222,10 @@ _ENDED: Final[Mapping[str, tuple[str, Cause]]] = {
     "died_ms": ("was gone by", "dead entry"),
     "cancelled_ms": ("its user had cancelled that acquire by", "cancelled entry"),
     "gave_up_ms": ("its acquire had given up by", "entry of a refused call"),
+    "over_ms": ("its lease had ended by", "dead entry"),
 }
 """By what tells when an entry was dead: how it is said, and the cause."""
+_LEFT: Final = {"cancelled": "cancelled_ms", "gave up": "gave_up_ms", "over": "over_ms"}
 _FREED: Final[Mapping[str, str]] = {"deleted": "deleted", "expired": "expired", "lost": "lost by the node"}
 _LOOKS_AGAIN: Final = "a client that is not notified must retry once the last lease that it saw has expired"
 WAITS: Final = FindingKind(

@@ -42,6 +42,7 @@ import numpy as np
 from fencepost.history import process_of
 from harness.checkers.starvation import least_gap_ms
 from harness.history.dead_entries import DeadEntry, dead_entries
+from harness.history.dead_tickets import dead_tickets
 from harness.history.fault_windows import longest_windows
 from harness.history.groups import Ints, grouped, rows_of
 from harness.history.ledger import Change, Ledger
@@ -92,7 +93,11 @@ def vain_waits(run: Recorded, ledger: Ledger) -> list[Vain]:
     every, patience = waiting_clients(run, ledger), patience_ns(run)
     long = [one for one in every if one.wait.length_ns >= patience]
     subscriptions, pushes = Subscriptions.read(ledger.wire), LostPushes.of(ledger)
-    dead, releases = dead_entries(run, ledger), _Releases.of(every, ledger, subscriptions)
+    dead, tickets, releases = (
+        dead_entries(run, ledger),
+        dead_tickets(run, ledger),
+        _Releases.of(every, ledger, subscriptions),
+    )
     vain, overslept, ignored = list[Vain](), list[Vain](), list[Vain]()
     for one in every:
         asleep, blocked = list(_asleep(one, subscriptions)), list(_blocked(one))
@@ -100,7 +105,7 @@ def vain_waits(run: Recorded, ledger: Ledger) -> list[Vain]:
         if one.wait.length_ns < patience and not asleep and not blocked and not told:
             continue
         calm = one.calm_times(long)
-        found = [each for span in calm for each in _in_vain(one, span, dead[one.wait.key])]
+        found = [each for span in calm for each in _in_vain(one, span, [*dead[one.wait.key], *tickets[one.wait.key]])]
         found = found or list(_asked_on(one, calm))
         slept = [] if found else list(_overslept(one, calm, asleep))
         slept += [] if found or slept else _overtaken(one, asleep)
@@ -155,7 +160,9 @@ def _asked_on(one: Waiting, calm: Sequence[Span]) -> Iterator[Vain]:
 
 def _could_undo(one: Waiting, entry: DeadEntry, since_ns: int, until_ns: int) -> bool:
     """Whether the process of the entry was at work in this time, the nodes answered it, and no fault was in force on
-    it."""
+    it. When a lease is over, the others need not wait for it."""
+    if entry.left is not None and entry.left.how == "over":
+        return True
     run, client = one.run, str(entry.put["client"])
     for event, began, done in longest_windows(run.faults):
         if began < until_ns and done > since_ns and client in map(process_of, event.hit_clients):

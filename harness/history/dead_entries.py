@@ -24,22 +24,30 @@ if TYPE_CHECKING:
 
 
 class Left(NamedTuple):
-    """An acquire that ended without the lock: its user had cancelled it, or it had given up. `at_ns`: nothing that it
-    had asked for was done later. `gone_ns`: by then all that it left should be gone."""
+    """An acquire that ended without the lock: its user had cancelled it, or it had given up; or whose lease is over.
+    `at_ns`: nothing that it had asked for was done later. `gone_ns`: by then all that it left should be gone."""
 
-    how: Literal["cancelled", "gave up"]
+    how: Literal["cancelled", "gave up", "over"]
     at_ns: int
     gone_ns: int
 
 
+class Ticket(NamedTuple):
+    """The number that was drawn, and the count that says which ones have passed."""
+
+    number: int
+    turn: str
+
+
 class DeadEntry(NamedTuple):
     """`put`: the change that put it there. `died_ns`: its client was gone by then. `left`: the call that put it there,
-    if that ended without the lock. It was there until `until_ns`."""
+    if that ended without the lock. It was there until `until_ns`. `ticket`: if it is a number."""
 
     put: Change
     died_ns: int
     left: Left | None
     until_ns: int
+    ticket: Ticket | None = None
 
     @property
     def dead_ns(self) -> int:
@@ -49,7 +57,7 @@ class DeadEntry(NamedTuple):
 
 def dead_entries(run: Recorded, ledger: Ledger) -> dict[str, list[DeadEntry]]:
     """By the key that clients ask for, those of clients that were killed, or died, and of calls that did not get it."""
-    ends, found = _Ends.of(run), defaultdict[str, list[DeadEntry]](list)
+    ends, found = Ends.of(run), defaultdict[str, list[DeadEntry]](list)
     if not (ends.died or ends.left):
         return found
     asked = sorted(map(str, run.ops["key"].unique()), key=len, reverse=True)
@@ -62,7 +70,9 @@ def dead_entries(run: Recorded, ledger: Ledger) -> dict[str, list[DeadEntry]]:
     return found
 
 
-class _Ends(NamedTuple):
+class Ends(NamedTuple):
+    """How clients, and calls without the lock, ended."""
+
     died: dict[tuple[str, int], int]
     """By client and life."""
     left: dict[tuple[str, int], Left]
@@ -81,7 +91,7 @@ class _Ends(NamedTuple):
         return cls(died, left | cancelled)
 
 
-def _told(ledger: Ledger, entries: Sequence[Entry], ends: _Ends) -> list[DeadEntry]:
+def _told(ledger: Ledger, entries: Sequence[Entry], ends: Ends) -> list[DeadEntry]:
     """Those of one key on one node."""
     puts = [ledger.change(entry.added) for entry in entries]
     lives: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
