@@ -8,7 +8,7 @@ same. That is certain if all of this was so, on a majority of the nodes that the
   no longer held, with the key still there or expired. The lease counts from the grant, or from when a request of the
   client prolonged the key last;
 - since then the client sent no request that names the key, except reads in the calls in which it asked whether it still
-  held the lock, nested acquires and their releases. So no renewal was late, lost or refused;
+  held the lock. So no renewal was late, lost or refused;
 - no fault was in force on the client, nor on a majority of the nodes and its links to them, nor for a lease before that
   one began, or a second if that is longer, because a lock may try again after a while what failed. Nothing sent since
   then was left unanswered. Or the faults were over by `SILENT` of the lease, and had made nothing fail: in all this
@@ -129,7 +129,8 @@ def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
             continue
         if sum(what == "expired" or at >= at_ns for what, at in ended.values()) < enough:
             continue
-        asked = list(_renewals(run, ledger, row, keys, begun_ns))
+        sent = renewal_requests(run, ledger.sent, row, keys)
+        asked = [one for one in sent if one.from_client_ns >= begun_ns]
         was_free = _gave_up if asked else _sent_none
         if not was_free(_Lease(run, ledger, row, begun_ns, at_ns), asked):
             continue
@@ -137,15 +138,6 @@ def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
             gone = (node for node, (what, at) in ended.items() if what == "expired" and at <= at_ns)
             names = tuple(sorted(gone, key=run.nodes.index))
             yield _Missed(section, names, begun_ns, at_ns, len(asked), bool(renewed_ns))
-
-
-def _renewals(run: Recorded, ledger: Ledger, row: Any, keys: set[str], since_ns: int) -> Iterator[Request]:
-    """What may have renewed the lease since then. A nested acquire, or its release, does not do so by itself."""
-    own = run.ops[((run.ops["client"] == row.client) & run.ops["f"].isin(_NESTED)).to_numpy(bool)]
-    nested = list(rows_of(own, "invoke_ns", "complete_ns"))
-    for one in renewal_requests(run, ledger.sent, row, keys):
-        if one.from_client_ns >= since_ns and not any(began <= one.from_client_ns <= done for began, done in nested):
-            yield one
 
 
 def _granted(run: Recorded, ledger: Ledger) -> dict[int, _Granted]:
