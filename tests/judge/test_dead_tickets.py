@@ -27,12 +27,14 @@ def drawn(
     how: str = "killed",
     until: float = 6_000,
     turn: int = 0,
-    counts: str = "release",
+    raised: Any = None,
+    out: str = "k1:out",
     passed: float | None = None,
 ) -> History:
     """c1 gets the lock time and again: its acquire draws a number, its release raises the other count. Then c3 draws
     one; how did that end? c2 draws the next one, and asks whether it is its turn. `turn`: by how much the other count
-    is ahead. `counts`: in which call of c1 it is raised. `passed`: when it is raised once more."""
+    is ahead. `raised`: by number, how long after the acquire began it is raised, if not in the release. `out`: what it
+    is called. `passed`: when it is raised once more."""
     history = History(ttl_ms=400, nodes=1, clients=4).watch("n1")
     history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(90_000), ms(95_000), ms(99_000)
     for number in range(1, grants + 1):
@@ -41,10 +43,11 @@ def drawn(
         raises(history, "c1", "k1:next", number, at + 1)
         history.request("c1", "n1", f"SET k1 c1-{number} NX PX 400", at + 2, at + 2.4)
         history.seen("n1", "set", at + 2.5, f"c1-{number}", since=at + 1.9, ttl=400)
-        raises(history, "c1", "k1:out", number + turn, at + (11 if counts == "release" else 3))
+        raises(history, "c1", out, number + turn, at + (raised or {}).get(number, 11))
         history.request("c1", "n1", "DEL k1", at + 12, at + 12.3, reply="1").seen(
             "n1", "deleted", at + 12.5, since=at + 12
         )
+    history.op("c4", "acquire", "fail", 9, 450, 455, key="k2")
     raises(history, "c3", "k1:next", grants + 1, 501)
     if how == "refused":
         history.op("c3", "acquire", "fail", 1, 500, 600)
@@ -92,14 +95,19 @@ def test_clients_wait_for_a_number_that_never_comes(how: str, golden: Golden) ->
         ({"how": "lives"}, None),
         ({"grants": 9}, None),
         ({"turn": 1}, None),
-        ({"counts": "acquire"}, None),
+        ({"raised": dict.fromkeys(range(1, 11), 3)}, None),
+        ({"raised": {5: 13}}, "dead entry"),
+        ({"raised": {5: 3}}, None),
+        ({"raised": {5: 26}}, None),
+        ({"out": "k2:out"}, None),
         ({"passed": 1_200}, None),
         ({"passed": 4_000}, None),
         ({"until": 2_900}, None),
         ({"until": 9_000, "how": "lives"}, "not let in"),
     ],
     ids=[
-        *("its client may come yet", "few grants", "the other count says something else", "an acquire raises it, too"),
+        *("its client may come yet", "few grants", "the other count says something else", "an acquire raises it"),
+        *("late, but before the next", "once an acquire raised it", "one got in before its turn", "of another key"),
         *("its turn has passed", "it passes in the end", "for too short a time", "for very long"),
     ],
 )

@@ -80,6 +80,14 @@ def test_so_may_a_key_that_showed_that_it_was_alive() -> None:
     assert "lock" not in overlaps(history)
 
 
+def test_a_key_that_expired_before_says_nothing() -> None:
+    history = queue()
+    history.request("c2", "n1", "SET alive:c2 1 PX 20", 30, 31).seen("n1", "set", 31, "1", key="alive:c2", ttl=20)
+    history.seen("n1", "expired", 60, since=59, key="alive:c2")
+    history.key_events.sort(key=lambda event: event.at_ns)
+    assert overlaps(history) == {"lock": 1}
+
+
 def calm(*, until: float = 500, wire: bool = False, **config: Any) -> History:
     """c1 is inside from 2,000 on; c2 comes at 2,300."""
     history = History(**{"nodes": 1, "clients": 3, "ttl_ms": 700} | config)

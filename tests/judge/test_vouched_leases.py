@@ -10,9 +10,7 @@ from harness.history.vouched_leases import with_vouched_leases
 from tests.judge.histories import History
 
 
-def asked(
-    *, f: str = "held", outcome: Any = "ok", did: str = "PEXPIRE k1 400", client: str = "c1", **config: Any
-) -> History:
+def asked(*, f: str = "held", outcome: Any = "ok", key: str = "k1", client: str = "c1", **config: Any) -> History:
     """c1 has a lease of 400 ms from 8 on. From 300 on it is asked whether it still holds it; the request of that call
     comes to the node at 600."""
     history = History(**{"ttl_ms": 400, "nodes": 1, "renewal_ms": 100} | config).watch(
@@ -22,8 +20,10 @@ def asked(
     for node in history.config.node_names:
         history.request("c1", node, "SET k1 v1 NX PX 400", 6, 8).seen(node, "set", 8, "v1", since=6, ttl=400)
     history.op("c1", f, outcome, 1, 300, 610).op("c1", "release", "fail", 1, 700, 710)
-    history.request(client, "n1", did, 600, 604, reply="1")
-    history.seen("n1", "prolonged", 604, "v1", since=600, ttl=400)
+    if key != "k1":
+        history.request("c3", "n1", f"SET {key} v3", 20, 21).seen("n1", "set", 21, "v3", since=20, key=key)
+    history.request(client, "n1", f"PEXPIRE {key} 400", 600, 604, reply="1")
+    history.seen("n1", "prolonged", 604, "v1" if key == "k1" else "v3", since=600, ttl=400, key=key)
     return history.seen("n1", "blind", 9_000)
 
 
@@ -38,10 +38,13 @@ def test_a_yes_speaks_of_when_its_request_came_to_the_node() -> None:
 
 @pytest.mark.parametrize(
     "how",
-    [{"outcome": "fail"}, {"outcome": "info"}, {"f": "extend"}, {"client": "c2"}, {"nodes": 3}, {"renewal_ms": None}],
+    [
+        *({"outcome": "fail"}, {"outcome": "info"}, {"f": "extend"}, {"client": "c2"}),
+        *({"nodes": 3}, {"renewal_ms": None}, {"key": "other"}),
+    ],
     ids=str,
 )
 def test_else_it_speaks_of_when_the_lock_was_asked_at_most(how: Any) -> None:
     """It said no, or nothing; it was an extension; another client's request; the nodes of a quorum answer at different
-    times; the lock does not renew by itself."""
+    times; the lock does not renew by itself; it changed another key."""
     assert lasted_ms(asked(**how)) < 450
