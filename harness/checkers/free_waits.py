@@ -135,6 +135,8 @@ def _entry(run: Recorded, entry: DeadEntry, since_ns: int) -> dict[str, object]:
     found |= {"at_ms": run.at_ms(entry.put["at_ns"])}
     if entry.ticket is not None:
         found |= {"drew": entry.ticket.number, "turn": entry.ticket.turn}
+    if entry.ticket is not None and (by := entry.ticket.by) is not None:
+        return found | {"passed_ms": run.at_ms(by["at_ns"]), "by": f"{client_of(by)}: {how_sent(run, by)}"}
     if entry.left is None or entry.died_ns <= since_ns:
         return found | {"died_ms": run.at_ms(entry.died_ns)}
     return found | {_LEFT[entry.left.how]: run.at_ms(entry.left.at_ns)}
@@ -203,7 +205,12 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         how = next(name for name in _ENDED if name in entry)
         ended, cause = _ENDED[how]
         at, by = (f"{float(entry[name]):+,.1f} ms" for name in ("at_ms", how))
-        if "drew" in entry:
+        if "by" in entry:
+            did += (
+                f": it had drawn the number {entry['drew']} from {where} on {node} at {at}, which had passed by {by}, "
+            )
+            did += f"when {printable(str(entry['turn']))} was raised by {printable(str(entry['by']))}"
+        elif "drew" in entry:
             did += f": {of} had drawn the number {entry['drew']} from {where} on {node} at {at}, {ended} {by}, and no "
             did += f"request raised {printable(str(entry['turn']))} to it"
         else:
@@ -223,6 +230,7 @@ _ENDED: Final[Mapping[str, tuple[str, Cause]]] = {
     "cancelled_ms": ("its user had cancelled that acquire by", "cancelled entry"),
     "gave_up_ms": ("its acquire had given up by", "entry of a refused call"),
     "over_ms": ("its lease had ended by", "dead entry"),
+    "passed_ms": ("its turn had passed by", "turn passed"),
 }
 """By what tells when an entry was dead: how it is said, and the cause."""
 _LEFT: Final = {"cancelled": "cancelled_ms", "gave up": "gave_up_ms", "over": "over_ms"}

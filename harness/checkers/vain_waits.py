@@ -93,11 +93,8 @@ def vain_waits(run: Recorded, ledger: Ledger) -> list[Vain]:
     every, patience = waiting_clients(run, ledger), patience_ns(run)
     long = [one for one in every if one.wait.length_ns >= patience]
     subscriptions, pushes = Subscriptions.read(ledger.wire), LostPushes.of(ledger)
-    dead, tickets, releases = (
-        dead_entries(run, ledger),
-        dead_tickets(run, ledger),
-        _Releases.of(every, ledger, subscriptions),
-    )
+    dead, tickets = dead_entries(run, ledger), dead_tickets(run, ledger)
+    releases = _Releases.of(every, ledger, subscriptions)
     vain, overslept, ignored = list[Vain](), list[Vain](), list[Vain]()
     for one in every:
         asleep, blocked = list(_asleep(one, subscriptions)), list(_blocked(one))
@@ -130,7 +127,7 @@ def _in_vain(one: Waiting, span: Span, left: Sequence[DeadEntry]) -> Iterator[Va
         return
     for quiet in silences(one.run, one.wait, one.client, span, patience):
         yield Vain(*quiet, one.wait)
-    there = (entry for entry in left if entry.dead_ns < until_ns <= entry.until_ns)
+    there = (entry for entry in left if entry.dead_ns < until_ns <= entry.until_ns and _is_in_its_way(one, entry))
     for entry in sorted(there, key=lambda entry: entry.put["at_ns"]):
         began = max(since_ns, entry.dead_ns)
         if entry.died_ns > began and not _could_undo(one, entry, began, until_ns):
@@ -140,6 +137,12 @@ def _in_vain(one: Waiting, span: Span, left: Sequence[DeadEntry]) -> Iterator[Va
         if answers >= LEAST_ANSWERS and one.ran_ns(began, until_ns) >= least:
             yield Vain(began, until_ns, one.wait, answers, entry=entry)
             return
+
+
+def _is_in_its_way(one: Waiting, entry: DeadEntry) -> bool:
+    """A client whose turn has passed keeps itself out, and no other."""
+    is_passed = entry.left is not None and entry.left.how == "passed"
+    return not is_passed or entry.put["task"] == one.wait.client
 
 
 def _asked_on(one: Waiting, calm: Sequence[Span]) -> Iterator[Vain]:
@@ -160,8 +163,8 @@ def _asked_on(one: Waiting, calm: Sequence[Span]) -> Iterator[Vain]:
 
 def _could_undo(one: Waiting, entry: DeadEntry, since_ns: int, until_ns: int) -> bool:
     """Whether the process of the entry was at work in this time, the nodes answered it, and no fault was in force on
-    it. When a lease is over, the others need not wait for it."""
-    if entry.left is not None and entry.left.how == "over":
+    it. When a lease is over, or a turn has passed, it does not matter."""
+    if entry.left is not None and entry.left.how in ("over", "passed"):
         return True
     run, client = one.run, str(entry.put["client"])
     for event, began, done in longest_windows(run.faults):

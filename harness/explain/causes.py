@@ -72,6 +72,7 @@ Cause = Literal[
     "dead entry",
     "cancelled entry",
     "entry of a refused call",
+    "turn passed",
     "entry removed",
     "entry taken",
     "entry lost",
@@ -148,6 +149,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "dead entry": "the lock waited for a client that was gone",
     "cancelled entry": "the lock waited for a call that its user had cancelled",
     "entry of a refused call": "the lock waited for a call that had given up",
+    "turn passed": "the turn of a client passed before it could take the lock",
     "entry removed": "another client took a waiter's entry out, and it never came back",
     "entry taken": "another call took out the entry of a client that was inside",
     "entry lost": "waiters' entries went with the key of their queue, and they never came back",
@@ -165,7 +167,7 @@ LEAVE_KEYS: Final[tuple[Cause, ...]] = (
 KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
     *(*LEAVE_KEYS, "never given back", "place kept"),
     *("not woken", "not notified", "blocked too long", "not let in", "subscription lost", "dead entry"),
-    *("cancelled entry", "entry of a refused call", "entry removed", "entry lost", "stopped asking"),
+    *("cancelled entry", "entry of a refused call", "turn passed", "entry removed", "entry lost", "stopped asking"),
     *("rejected", "connections taken", "majority refused"),
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
@@ -209,7 +211,10 @@ def of_loss(how: str) -> Cause:
     return _OF_LOSSES.get(how, "unknown")
 
 
+_VAGUE: Final[tuple[Cause, ...]] = ("split votes", "not let in", "not woken")
+
+
 def how_vague(cause: Cause | None) -> int:
     """2: the record does not show the cause. 1: what happened is known, but not what led to it. 0: the cause is known,
     or the finding itself is all that there is to say."""
-    return 2 if cause == "unknown" else 1 if cause == "split votes" else 0
+    return 2 if cause == "unknown" else 1 if cause in _VAGUE else 0

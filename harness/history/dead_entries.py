@@ -24,19 +24,22 @@ if TYPE_CHECKING:
 
 
 class Left(NamedTuple):
-    """An acquire that ended without the lock: its user had cancelled it, or it had given up; or whose lease is over.
-    `at_ns`: nothing that it had asked for was done later. `gone_ns`: by then all that it left should be gone."""
+    """An acquire that ended without the lock: its user had cancelled it, or it had given up; or whose lease is over, or
+    whose turn has passed while it waits. `at_ns`: nothing that it had asked for was done later. `gone_ns`: by then all
+    that it left should be gone."""
 
-    how: Literal["cancelled", "gave up", "over"]
+    how: Literal["cancelled", "gave up", "over", "passed"]
     at_ns: int
     gone_ns: int
 
 
 class Ticket(NamedTuple):
-    """The number that was drawn, and the count that says which ones have passed."""
+    """The number that was drawn, and the count that says which ones have passed. `by`: the change that raised it past
+    the number of a client that still waits."""
 
     number: int
     turn: str
+    by: Change | None = None
 
 
 class DeadEntry(NamedTuple):

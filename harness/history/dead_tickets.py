@@ -3,13 +3,14 @@
 Such a lock counts twice for each of its keys: an acquire raises the one count and takes the number for its ticket, a
 release raises the other, which says whose turn has passed. That two counts are these is known if each of `GRANTS`
 acquires or more that were granted came right behind the other count. The next ticket is dead once its client is gone,
-its call has ended without the lock, or its lease has: a lock must not wait for it for long.
+its call has ended without the lock, or its lease has: a lock must not wait for it for long. The ticket of a client that
+still waits is dead if its turn has passed: a count that was raised twice skips one.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -57,7 +58,20 @@ def dead_tickets(run: Recorded, ledger: Ledger) -> dict[str, list[DeadEntry]]:
             for ticket in waiting[-1:]:
                 dead = _dead(run, ledger, ends, ticket, Ticket(ticket.number, key), after.at_ns)
                 found[of] += [dead] if dead.dead_ns < after.at_ns else []
+        found[of] += _skipped(ledger, tickets, key, turns)
     return found
+
+
+def _skipped(ledger: Ledger, tickets: Sequence[_Raised], key: str, turns: Sequence[_Raised]) -> Iterator[DeadEntry]:
+    """The tickets of acquires that were still under way, and not granted later, when the other count reached them."""
+    for ticket in tickets:
+        put = ledger.change(ticket.row)
+        passed = next((one for one in turns if one.at_ns > ticket.at_ns and one.number >= ticket.number), None)
+        is_waiting = put["is_in_call"] and put["f"] == "acquire" and put["outcome"] != "ok"
+        if passed is not None and is_waiting and not 0 <= put["complete_ns"] <= passed.at_ns:
+            left = Left("passed", passed.at_ns, passed.at_ns + SLACK_NS)
+            told = Ticket(ticket.number, key, ledger.change(passed.row))
+            yield DeadEntry(put, FOREVER_NS, left, FOREVER_NS, told)
 
 
 def _counts(ledger: Ledger, f: str) -> dict[tuple[str, str, str], list[_Raised]]:

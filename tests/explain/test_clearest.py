@@ -32,6 +32,8 @@ def explained(*causes: Cause | None) -> Explained:
         (("unknown", "unknown"), "example 1"),
         (("unknown", "split votes", "stuck keys"), "example 3"),
         (("unknown", "split votes", "split votes"), "example 2"),
+        (("not let in", "not let in", "dead entry"), "example 3"),
+        (("not woken", "not notified"), "example 2"),
         (("unknown", None), "example 2"),  # the finding says all by itself
     ],
 )

@@ -30,11 +30,12 @@ def drawn(
     raised: Any = None,
     out: str = "k1:out",
     passed: float | None = None,
+    skipped: float | None = None,
 ) -> History:
     """c1 gets the lock time and again: its acquire draws a number, its release raises the other count. Then c3 draws
     one; how did that end? c2 draws the next one, and asks whether it is its turn. `turn`: by how much the other count
     is ahead. `raised`: by number, how long after the acquire began it is raised, if not in the release. `out`: what it
-    is called. `passed`: when it is raised once more."""
+    is called. `passed`, `skipped`: when it is raised once more, and then once more."""
     history = History(ttl_ms=400, nodes=1, clients=4).watch("n1")
     history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(90_000), ms(95_000), ms(99_000)
     for number in range(1, grants + 1):
@@ -63,6 +64,8 @@ def drawn(
         asks(history, 300, until, since=1_050, client="c3")
     if passed is not None:
         raises(history, "c4", "k1:out", grants + turn + 1, passed)
+    if skipped is not None:
+        raises(history, "c4", "k1:out", grants + turn + 2, skipped)
     return asks(history, 200, until, since=1_100)
 
 
@@ -113,3 +116,23 @@ def test_clients_wait_for_a_number_that_never_comes(how: str, golden: Golden) ->
 )
 def test_nothing_is_known_of_a_number_if(more: Any, cause: str | None) -> None:
     assert cause_of(drawn(**{"until": 5_000} | more))[0] == cause
+
+
+def test_a_client_waits_though_its_own_turn_has_passed(golden: Golden) -> None:
+    cause, sentence = cause_of(drawn(how="lives", passed=1_100, skipped=1_110, until=5_000))
+    assert cause == "turn passed"
+    golden(sentence)
+
+
+@pytest.mark.parametrize("more", [{"skipped": None}, {"grants": 9}, {"until": 3_300}], ids=str)
+def test_its_turn_may_come_yet(more: Any) -> None:
+    assert cause_of(drawn(**{"how": "lives", "passed": 1_100, "skipped": 1_110, "until": 5_000} | more))[0] is None
+
+
+def test_a_turn_that_has_passed_keeps_no_other_client_out() -> None:
+    history = drawn(how="lives", passed=1_100, skipped=1_110, until=5_000)
+    history.op("c4", "acquire", "fail", 2, 1_200, 5_000)
+    raises(history, "c4", "k1:next", 13, 1_201)
+    history.key_events.sort(key=lambda event: event.at_ns)
+    (finding,) = judged(asks(history, 200, 5_000, since=1_300, client="c4")).findings
+    assert (finding.count, finding.examples[0]["client"]) == (1, "c2")
