@@ -81,7 +81,7 @@ def probe_slow(world: World, links: tuple[LinkName, ...], impact: Impact, least_
         words.append(f"{len(results) - len(late)} without a reply in {timeout_ms:.0f} ms")
     unseen = [link for link, r in results.items() if r.refused or (r.applied is None and not r.answered)]
     if unseen:
-        words.append(f"set and read back, but not to be seen for another fault: {in_words(unseen)}")
+        words.append(f"set and read back, but another fault hides it: {in_words(unseen)}")
     if fast:
         words.append(f"expected at least {least_ms:.0f} ms on {in_words(fast)}")
     return Evidence(holds=len(fast) == 0 and len(impact.slow_links) == len(links), seen="; ".join(words))
