@@ -129,6 +129,13 @@ def test_the_locks_hold_what_the_project_asks_for(file: str) -> None:
         assert version in each.specifier, each
 
 
+def test_a_question_rewrites_no_pins(capsys: pytest.CaptureFixture[str]) -> None:
+    before = [path.read_bytes() for path in lock.pin_files(ROOT)]
+    assert lock.main(["--help"]) == 254
+    assert "rewrites every file of pins" in capsys.readouterr().err
+    assert [path.read_bytes() for path in lock.pin_files(ROOT)] == before
+
+
 def test_what_tests_and_lint_need_is_left_out_of_what_the_main_job_needs_and_fits_it() -> None:
     own, tools = locked("requirements.lock"), locked("requirements-dev.lock")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 from checkout import ROOT
@@ -34,7 +35,10 @@ def pin_files(root: Path) -> list[Path]:
     ]
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
+    if arguments:  # as `--help`, which must not resolve anything
+        print("lock: takes no arguments; it rewrites every file of pins at once", file=sys.stderr)
+        return 254
     shop = Workshop(ROOT / ".tools")
     try:
         with shop.alone(waiting=lambda: print("lock: a set-up of this folder is running; waiting for it")):
@@ -79,4 +83,4 @@ def _rewrite(shop: Workshop) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
