@@ -26,7 +26,7 @@ from typing import Final
 
 from fencepost.text import milliseconds, plural, printable
 from harness.checkers.vain_waits import Vain, vain_waits
-from harness.explain.causes import Cause
+from harness.explain.causes import Cause, Reason
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.figures import KeyFigures, Row
@@ -201,21 +201,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if "silent_ms" in example:
         did += f"; it had been silent for {case.lasting('silent_ms')}"
     if (entry := example.get("entry")) is not None:
-        of, where, put, node = (printable(str(entry[name])) for name in ("client", "key", "did", "node"))
-        how = next(name for name in _ENDED if name in entry)
-        ended, cause = _ENDED[how]
-        at, by = (f"{float(entry[name]):+,.1f} ms" for name in ("at_ms", how))
-        if "by" in entry:
-            did += (
-                f": it had drawn the number {entry['drew']} from {where} on {node} at {at}, which had passed by {by}, "
-            )
-            did += f"when {printable(str(entry['turn']))} was raised by {printable(str(entry['by']))}"
-        elif "drew" in entry:
-            did += f": {of} had drawn the number {entry['drew']} from {where} on {node} at {at}, {ended} {by}, and no "
-            did += f"request raised {printable(str(entry['turn']))} to it"
-        else:
-            did += f": {of} had put an entry into {where} on {node} at {at} ({put}), {ended} {by}, and no request took "
-            did += "that entry out"
+        kept = _kept_out_by(entry)
+        did, cause = f"{did}: {kept.text}", kept.cause
     calm = f", and for {case.lasting('calm_ms')} of it" if "calm_ms" in example else " and"
     calm += " no fault was in the way"
     return Told(
@@ -223,6 +210,22 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         f"{freed}{calm}; meanwhile {client} {did}.",
         cause=cause,
     )
+
+
+def _kept_out_by(entry: Mapping[str, object]) -> Reason:
+    """The entry of a client that never came for it, or the number that was drawn instead of one."""
+    of, where, put, node = (printable(str(entry[name])) for name in ("client", "key", "did", "node"))
+    how = next(name for name in _ENDED if name in entry)
+    ended, cause = _ENDED[how]
+    at, by = (f"{float(str(entry[name])):+,.1f} ms" for name in ("at_ms", how))
+    if "drew" not in entry:
+        put = f"{of} had put an entry into {where} on {node} at {at} ({put})"
+        return Reason(f"{put}, {ended} {by}, and no request took that entry out", cause)
+    number, turn = f"drawn the number {entry['drew']} from {where} on {node} at {at}", printable(str(entry["turn"]))
+    if "by" not in entry:
+        return Reason(f"{of} had {number}, {ended} {by}, and no request raised {turn} to it", cause)
+    raised = f"when {turn} was raised by {printable(str(entry['by']))}"
+    return Reason(f"it had {number}, which had passed by {by}, {raised}", cause)
 
 
 _ENDED: Final[Mapping[str, tuple[str, Cause]]] = {
