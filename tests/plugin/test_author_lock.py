@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import shlex
 import subprocess
@@ -88,6 +89,20 @@ class AsyncManager(Base):
             self.take(key)
             yield self.grant
             self.owned.remove(key)
+
+
+class TimedOut(AsyncManager):
+    """Its scope ends by itself."""
+
+    ended = threading.Semaphore(0)
+
+    @asynccontextmanager
+    async def lock(self, key: str, ttl_ms: int) -> AsyncIterator[object]:
+        try:
+            async with asyncio.timeout(0.01):
+                yield self.grant
+        finally:
+            self.ended.release()
 
 
 SHAPES = (Plain, Async, Manager, AsyncManager)
@@ -258,3 +273,14 @@ def test_a_client_answers_under_the_author_s_interpreter_and_path(
 def test_the_plugin_s_half_of_the_protocol_is_the_project_s() -> None:
     half = PLUGIN / "pytest_fencepost/adapter/fencepost_adapter.py"
     assert half.resolve() == PLUGIN.parent / "workloads/adapters/python/fencepost_adapter.py"
+
+
+def test_a_scope_that_ends_by_itself_is_told_to_the_release_alone(caplog: pytest.LogCaptureFixture) -> None:
+    released, forgotten = opened(TimedOut), opened(TimedOut)
+    assert forgotten.acquire("k1", 1000)["outcome"] == released.acquire("k1", 1000)["outcome"] == "ok"
+    assert all(TimedOut.ended.acquire(timeout=10) for _ in range(2))
+    with pytest.raises(TimeoutError):
+        released.release("k1", "v1")
+    del forgotten
+    gc.collect()
+    assert "never retrieved" not in caplog.text

@@ -94,6 +94,8 @@ class _InsideTask:
         self._entered: asyncio.Future[Any] = self._loop.create_future()
         self._leave = asyncio.Event()
         self._task = self._loop.create_task(self._stay())
+        # It may end by itself, in a time-out of its own; only a release is told of that, and there may be none.
+        self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.wait((self._entered, self._task), return_when=asyncio.FIRST_COMPLETED)
         if not self._entered.done():
             await self._task  # raises what entering raised
