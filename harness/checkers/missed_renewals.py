@@ -233,7 +233,7 @@ def _gave_up(lease: _Lease, asked: Sequence[Request]) -> bool:
 
 
 def _sent_none(lease: _Lease, _asked: Sequence[Request]) -> bool:
-    """Whether no fault was in the way, or those that were had made nothing fail and were soon over."""
+    """Whether no fault was in the way, or only faults that made nothing fail and were soon over."""
     since_ns = lease.begun_ns - max(lease.length_ns, SECOND_NS)
     soon_ns = lease.begun_ns + round(SILENT * lease.length_ns)
     if lease.is_calm(since_ns):

@@ -11,7 +11,7 @@ from harness.checkers.explained import explain
 from harness.history.open_ended_leases import with_open_ended_leases
 from harness.verdict import Verdict
 from tests.golden import Golden
-from tests.judge.histories import History
+from tests.judge.histories import History, ms
 
 
 def does(history: History, client: str, words: str, at: float, event: str = "changed", reply: str = "1") -> History:
@@ -142,6 +142,15 @@ def test_a_fault_may_end_a_session(hit: Any, began: float, healed: float, blame:
     """From a second before the grant on, until the other client comes."""
     assert overlaps(calm().fault("f1", began, healed, **hit)) == {blame: 1}
     assert overlaps(calm().fault("f1", began, healed, paused_clients=("c2",))) == {"lock": 1}
+
+
+@pytest.mark.parametrize(
+    ("client", "since", "blame"), [("c1", 2_100, "undecided"), ("c1", 900, "lock"), ("c2", 2_100, "lock")]
+)
+def test_a_client_that_is_starved_of_cpu_may_lose_its_session(client: str, since: float, blame: str) -> None:
+    history = calm()
+    history.kept_waiting = {client: [(ms(since), ms(since + 60))]}
+    assert overlaps(history) == {blame: 1}
 
 
 def test_the_lock_may_say_that_it_is_lost() -> None:
