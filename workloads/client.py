@@ -108,19 +108,18 @@ def work(spec: ClientSpec) -> None:
             from workloads.senders import SenderLog
 
             stack.enter_context(SenderLog(Path(spec.senders)))
-        lock = _open(spec, settings, is_first=spec.life == 1)
+        heartbeat = Heartbeat(Path(spec.gaps), Path(spec.beats), Control(Path(spec.tasks[0].control)).beat)
         closing = stack.enter_context(ExitStack())
-        closing.callback(lock.close)
 
-        def reopened() -> Lock:
+        def opened(*, is_first: bool = False) -> Lock:
             closing.close()
-            another = _open(spec, settings, is_first=False)
-            closing.callback(another.close)
-            return another
+            lock = _open(spec, settings, is_first=is_first)
+            closing.callback(lock.close)
+            heartbeat.minds(other_processes(lock))
+            return lock
 
-        beaten = Control(Path(spec.tasks[0].control)).beat
-        heartbeat = Heartbeat(Path(spec.gaps), Path(spec.beats), beaten, other_processes(lock))
-        tasks = [_Task.open(spec, task, lock, reopened, workload, heartbeat, stack) for task in spec.tasks]
+        lock = opened(is_first=spec.life == 1)
+        tasks = [_Task.open(spec, task, lock, opened, workload, heartbeat, stack) for task in spec.tasks]
         description = checked_description(lock.describe(), len(other_processes(lock)))
         Path(spec.description).write_bytes(hidden(description, spec.resource.password))
         is_complete()
@@ -139,7 +138,7 @@ def work(spec: ClientSpec) -> None:
         elif len(tasks) == 1:
             tasks[0].run(workload)
         else:
-            _run_all(workload, tasks, heartbeat)
+            _run_all(workload, tasks)
 
 
 def _open(spec: ClientSpec, settings: LockSettings, *, is_first: bool) -> Lock:
@@ -192,14 +191,13 @@ class _Task:
             client.control.enter(State.DONE, monotonic_ns())
 
 
-def _run_all(workload: Workload, tasks: Sequence[_Task], heartbeat: Heartbeat) -> None:
+def _run_all(workload: Workload, tasks: Sequence[_Task]) -> None:
     """Run every task in a thread of its own. Raises what the first one to fail raised; the others end with the
     process."""
     from concurrent.futures import FIRST_EXCEPTION, Future, wait
 
     def run(task: _Task, result: Future[None]) -> None:
         try:
-            heartbeat.minds_this_thread()
             task.run(workload)
         except BaseException as error:
             result.set_exception(error)

@@ -11,7 +11,8 @@ which the process was kept waiting for much of each beat are recorded as gaps to
 
 The program of a foreign lock is a process of its own and may be stopped alone. It has no heartbeat, and a late beat of
 the client says nothing about it. So a gap of that process is recorded only on the kernel's evidence that it stood still
-(`workloads.other_process`), which is looked at with every beat.
+(`workloads.other_process`), which is looked at with every beat. It was kept waiting for as long as the thread of it
+that waited longest: most of its threads, such as those of a compiler, work beside the lock.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from fencepost.history import Gap
 from workloads.beat_log import BEAT_S, BeatLog
 from workloads.other_process import OtherProcess
 from workloads.recorder import Recorder
-from workloads.waiting import Waiting
+from workloads.waiting import ThreadWaits
 
 MARGIN_NS: Final = 50_000_000
 """A beat may be late by this much and is no gap: timers are late, and threads wait for the interpreter."""
@@ -41,18 +42,17 @@ _AT_MOST_NS: Final = 1_000_000_000
 
 class Heartbeat:
     """A context manager. `log`: where gaps are recorded; the file is made when there is one. `beats`: where the beats
-    are. `beaten`: called with the time of every beat. `others`: the processes of the lock that run on their own."""
+    are. `beaten`: called with the time of every beat."""
 
-    def __init__(self, log: Path, beats: Path, beaten: Callable[[int], None], others: Sequence[int] = ()) -> None:
+    def __init__(self, log: Path, beats: Path, beaten: Callable[[int], None]) -> None:
         self._log = log
         self._beats = beats
         self._record: Recorder | None = None
         self._beaten = beaten
-        self._others = [OtherProcess(pid, _LATE_NS) for pid in others]
-        self._own, self._of_others = Waiting(), Waiting()
-        self._own.add("main", "/proc/self/schedstat")
-        for pid in others:
-            self._of_others.add(str(pid), f"/proc/{pid}/schedstat")
+        self._others = list[OtherProcess]()
+        self._own = ThreadWaits()
+        self._of_others = dict[str, ThreadWaits]()
+        self._longest_of_others_ns = dict[str, int]()
         self._kept_from_ns: int | None = None
         self._is_over = False
         self._another_stands = False
@@ -63,8 +63,7 @@ class Heartbeat:
     def __enter__(self) -> Self:
         # What the client did before is no gap: until now it was getting ready.
         self._last_ns = monotonic_ns()
-        self._own.look()
-        self._of_others.look()
+        self._look_at_waits()
         for other in self._others:
             other.runs(self._last_ns)
         self._beaten(self._last_ns)
@@ -75,18 +74,17 @@ class Heartbeat:
         self._is_over = True
         self._thread.join()
         self._was_kept(self._last_ns)
-        self._own.close()
-        self._of_others.close()
-        for other in self._others:
-            other.close()
+        self._close_others()
         if self._record is not None:
             self._record.close()
 
-    def minds_this_thread(self) -> None:
-        """Called by each further thread that uses the lock: while it waits for a processor, it may keep the heartbeat
-        from the interpreter."""
+    def minds(self, others: Sequence[int]) -> None:
+        """From now on the lock runs in these processes, besides this one."""
         with self._recording:
-            self._own.add(threading.current_thread().name, "/proc/thread-self/schedstat")
+            self._close_others()
+            self._others = [OtherProcess(pid, _LATE_NS) for pid in others]
+            self._of_others = {str(pid): ThreadWaits(pid) for pid in others}
+            self._longest_of_others_ns |= dict.fromkeys(self._of_others, 0)
 
     def check(self, now_ns: int) -> None:
         """Record the gap that this moment reveals, if it does. Called before an operation is recorded, in case its
@@ -96,16 +94,14 @@ class Heartbeat:
                 self._note(now_ns)
 
     def _beat(self) -> None:
-        with self._recording:
-            self._own.add("heartbeat", "/proc/thread-self/schedstat")
         with closing(BeatLog(self._beats)) as log:
-            log.begin(self._last_ns, {**self._own.so_far_ns, **self._of_others.so_far_ns})
+            log.begin(self._last_ns, self._waits_so_far_ns())
             while not self._is_over:
                 sleep(BEAT_S)
                 now_ns = monotonic_ns()
                 with self._recording:
                     self._note(now_ns)
-                    waits = {**self._own.so_far_ns, **self._of_others.so_far_ns}
+                    waits = self._waits_so_far_ns()
                 self._beaten(now_ns)
                 log.beat(now_ns, waits)
 
@@ -114,8 +110,7 @@ class Heartbeat:
         that had looked at its clock before another one noted a later time has nothing to tell."""
         if now_ns < self._last_ns:
             return
-        own_ns = self._own.look()
-        waited_ns = sum(own_ns) + sum(self._of_others.look())
+        own_ns, waited_ns = self._look_at_waits()
         is_late = now_ns - self._last_ns > _LATE_NS
         if not is_late and waited_ns >= _MUCH_NS:
             if self._kept_from_ns is None:
@@ -131,6 +126,23 @@ class Heartbeat:
             if gap is not None:
                 self._write(gap)
         self._another_stands = any(other.stands for other in self._others)
+
+    def _look_at_waits(self) -> tuple[list[int], int]:
+        """For how long each thread of this process waited since the last look; for how long they and the processes of
+        the lock did, added up."""
+        own_ns = self._own.look()
+        longest_ns = {pid: max(waits.look(), default=0) for pid, waits in self._of_others.items()}
+        for pid, waited_ns in longest_ns.items():
+            self._longest_of_others_ns[pid] += waited_ns
+        return own_ns, sum(own_ns) + sum(longest_ns.values())
+
+    def _waits_so_far_ns(self) -> dict[str, int]:
+        """By thread, and by process of the lock."""
+        return {**self._own.so_far_ns, **self._longest_of_others_ns}
+
+    def _close_others(self) -> None:
+        for other in self._others:
+            other.close()
 
     def _was_kept(self, until_ns: int) -> None:
         """Record the time for which the process was kept waiting, if it was."""

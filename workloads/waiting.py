@@ -1,4 +1,4 @@
-"""CPU starvation of single threads: how long each was ready to run and got no processor, as the kernel counts it.
+"""CPU starvation: for how long each thread of a process was ready to run and got no processor, as the kernel counts it.
 
 The kernel adds a wait when it is over. So what a look adds may have begun before the look before it.
 """
@@ -7,42 +7,50 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
+from typing import Final
+
+_ENOUGH_BYTES: Final = 256
+"""More than what is looked for takes, also after years."""
 
 
-class Waiting:
-    """Threads by name, each with its file `schedstat`. Where the kernel has no such file, nothing ever waits."""
+class ThreadWaits:
+    """The waits of all threads of a process, this one or the one of `pid`. Where the kernel does not count them, or the
+    process has ended, nothing waits."""
 
-    def __init__(self) -> None:
-        self._files: dict[str, int] = {}
+    def __init__(self, pid: int | None = None) -> None:
+        self._tasks = f"/proc/{'self' if pid is None else pid}/task"
         self._so_far_ns: dict[str, int] = {}
+        self._of_living: dict[str, int] = {}
+        self.look()
 
     @property
     def so_far_ns(self) -> Mapping[str, int]:
-        """How long each thread had waited since it began, at the last look."""
+        """How long each thread had waited at the last look, ended ones included; by a name that the next thread may
+        have, too."""
         return self._so_far_ns
 
-    def add(self, name: str, path: str) -> None:
-        """Look at this thread, too, from now on."""
-        with suppress(OSError):
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            self._files[name], self._so_far_ns[name] = file, _waited_ns(file)
-
     def look(self) -> list[int]:
-        """How long each of them waited since the last look, in nanoseconds."""
-        before_ns = self._so_far_ns
-        # A thread that has ended waits no more.
-        self._so_far_ns = {name: max(before_ns[name], _waited_ns(file)) for name, file in self._files.items()}
-        return [self._so_far_ns[name] - before for name, before in before_ns.items()]
+        """How long each thread waited since the last look, in nanoseconds."""
+        try:
+            with os.scandir(self._tasks) as tasks:
+                living = {task.name: kernel_number(f"{task.path}/schedstat", 1) for task in tasks}
+        except OSError:
+            living = {}
+        since_ns = [max(0, waited_ns - self._of_living.get(thread, 0)) for thread, waited_ns in living.items()]
+        for thread, ns in zip(living, since_ns, strict=True):
+            self._so_far_ns[thread] = self._so_far_ns.get(thread, 0) + ns
+        self._of_living = living
+        return since_ns
 
-    def close(self) -> None:
-        for file in self._files.values():
-            os.close(file)
-        self._files.clear()
 
-
-def _waited_ns(file: int) -> int:
+def kernel_number(path: str, place: int) -> int:
+    """A number in a file of the kernel's, by its place among the words; 0 if it is not there. By system calls alone,
+    because every thread's is read at every beat."""
     try:
-        return int(os.pread(file, 128, 0).split()[1])
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return int(os.read(file, _ENOUGH_BYTES).split(None, place + 1)[place])
+        finally:
+            os.close(file)
     except (OSError, IndexError, ValueError):
         return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread
 from time import monotonic_ns
 
 import pytest
@@ -16,7 +15,7 @@ from fencepost.history import HARNESS, Beats, FaultEvent
 from harness.checkers import disturbance
 from harness.checkers.disturbance import Figures, Late, LateFault
 from harness.history.heartbeats import lags
-from harness.run.harness_heartbeat import ThreadWaits, pulse, stolen_ns
+from harness.run.harness_heartbeat import pulse, stolen_ns
 from harness.store.append_log import read_lines
 from tests.golden import Golden
 from tests.judge.histories import History, ms
@@ -215,20 +214,6 @@ def test_the_harness_records_its_own_beats(tmp_path: Path) -> None:
         assert becomes_true(lambda: bool(lines()), within_s=30)
     assert lines()[0].from_ns >= began_ns
     assert all(after_us >= EVERY for line in lines() for after_us in line.after_us)
-
-
-def test_what_threads_waited_that_have_ended_is_not_forgotten() -> None:
-    over = Event()
-    other = Thread(target=over.wait)
-    other.start()
-    waiting = ThreadWaits()
-    before_ns = dict(waiting.so_far_ns())
-    assert len(before_ns) > 1
-    assert any(before_ns.values()), "every process waits for its processor now and then"
-    over.set()
-    other.join()
-    after_ns = waiting.so_far_ns()
-    assert all(after_ns[thread] >= waited_ns for thread, waited_ns in before_ns.items())
 
 
 def test_what_a_hypervisor_took_only_grows() -> None:

@@ -20,6 +20,7 @@ from harness.store.append_log import read_lines
 from tests.harness.cgroups import group
 from workloads.heartbeat import Heartbeat
 from workloads.other_process import OtherProcess
+from workloads.waiting import ThreadWaits
 
 LIVING = """
 import sys, time
@@ -27,9 +28,21 @@ from pathlib import Path
 from workloads.heartbeat import Heartbeat
 
 folder, others = Path(sys.argv[1]), [int(pid) for pid in sys.argv[2:]]
-with Heartbeat(folder / "gaps", folder / "beats", lambda _: (folder / "beaten").touch(), others):
+heartbeat = Heartbeat(folder / "gaps", folder / "beats", lambda _: (folder / "beaten").touch())
+heartbeat.minds(others)
+with heartbeat:
     sys.stdin.read()
 """
+BUSY_THREADS = """
+import hashlib, os, sys, threading
+from itertools import repeat
+
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+for _ in range(2):
+    threading.Thread(target=lambda: [hashlib.sha512(bytes(10_000_000)) for _ in repeat(None)], daemon=True).start()
+sys.stdin.read()
+"""
+"""Two threads on one processor; the main thread, which started them, does nothing."""
 STOP_NS = 400_000_000
 
 
@@ -97,7 +110,8 @@ def test_a_stopped_process_of_the_lock_is_noticed_too(
 
 
 def test_a_late_look_is_no_evidence_that_the_lock_stood_still(tmp_path: Path, idle: subprocess.Popen[bytes]) -> None:
-    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None, [idle.pid])  # it does not beat
+    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None)  # it does not beat
+    heartbeat.minds([idle.pid])
     heartbeat.check(monotonic_ns() + STOP_NS)
     (own,) = gaps(tmp_path)
     assert own.pid is None
@@ -106,7 +120,8 @@ def test_a_late_look_is_no_evidence_that_the_lock_stood_still(tmp_path: Path, id
 def test_a_late_look_knows_that_the_lock_was_stopped_and_continued_before_it(
     tmp_path: Path, idle: subprocess.Popen[bytes]
 ) -> None:
-    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None, [idle.pid])  # it does not beat
+    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None)  # it does not beat
+    heartbeat.minds([idle.pid])
     os.kill(idle.pid, signal.SIGSTOP)
     assert becomes_true(lambda: is_stopped(idle.pid))
     os.kill(idle.pid, signal.SIGCONT)
@@ -172,7 +187,8 @@ def test_a_lock_whose_process_has_ended_does_not_stand_still(
 
 
 def test_what_a_client_does_before_its_heart_beats_is_no_gap(tmp_path: Path) -> None:
-    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None, [os.getpid()])
+    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None)
+    heartbeat.minds([os.getpid()])
     sleep(0.2)
     entered_ns = monotonic_ns()
     with heartbeat:
@@ -180,13 +196,36 @@ def test_what_a_client_does_before_its_heart_beats_is_no_gap(tmp_path: Path) -> 
     assert all(gap.from_ns >= entered_ns for gap in gaps(tmp_path)), "it may have been kept waiting since then"
 
 
-def test_all_threads_that_use_the_lock_are_minded(tmp_path: Path) -> None:
-    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None)
-    with heartbeat:
-        thread = Thread(target=heartbeat.minds_this_thread, name="another")
-        thread.start()
-        thread.join()
-        assert {"main", "heartbeat", "another"} <= set(heartbeat._own.so_far_ns)
+def test_a_process_of_the_lock_waits_as_long_as_the_thread_of_it_that_waits_longest(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", BUSY_THREADS], stdin=subprocess.PIPE)
+    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None)  # it does not beat
+    heartbeat.minds([process.pid])
+    waits = ThreadWaits(process.pid)
+
+    def others_waited() -> bool:
+        waits.look()
+        waited_ns = [ns for thread, ns in waits.so_far_ns.items() if thread != str(process.pid)]
+        return len(waited_ns) == 2 and min(waited_ns) > STOP_NS
+
+    assert becomes_true(others_waited, within_s=60)
+    heartbeat.check(monotonic_ns() + STOP_NS)
+    waited_ns = heartbeat._waits_so_far_ns()[str(process.pid)]
+    assert max(waits.so_far_ns.values()) <= waited_ns
+    waits.look()
+    assert waited_ns < sum(waits.so_far_ns.values())
+    process.kill()
+    process.wait()
+
+
+def test_the_lock_may_run_in_another_process_from_now_on(tmp_path: Path, idle: subprocess.Popen[bytes]) -> None:
+    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None)  # it does not beat
+    heartbeat.minds([os.getpid()])
+    heartbeat.minds([idle.pid])
+    os.kill(idle.pid, signal.SIGSTOP)
+    assert becomes_true(lambda: is_stopped(idle.pid))
+    os.kill(idle.pid, signal.SIGCONT)
+    heartbeat.check(monotonic_ns() + STOP_NS)
+    assert [gap.pid for gap in gaps(tmp_path)] == [None, idle.pid]
 
 
 def test_who_looks_before_the_heart_beats_again_records_the_gap_first(tmp_path: Path) -> None:
