@@ -30,10 +30,11 @@ from harness.explain.causes import Cause, Reason
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.figures import KeyFigures, Row
+from harness.history.commands import BLOCKING
 from harness.history.dead_entries import DeadEntry
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.ledger import Ledger
-from harness.history.link_activity import BLOCKING, time_limit_ns
+from harness.history.link_activity import time_limit_ns
 from harness.history.lost_entries import LOST, LostEntry, lost_entries
 from harness.history.recorded import Recorded
 from harness.history.sessions import OF_THE_NODE

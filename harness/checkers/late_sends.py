@@ -27,12 +27,12 @@ from fencepost.history import process_of
 from fencepost.text import listed, milliseconds, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
+from harness.history.commands import BLOCKING, LISTEN
 from harness.history.fault_windows import FOREVER_NS, merged
 from harness.history.groups import grouped, rows_of
 from harness.history.ledger import Change, Ledger
-from harness.history.link_activity import BLOCKING, Activity
+from harness.history.link_activity import Activity
 from harness.history.recorded import Recorded
-from harness.history.sessions import LISTEN
 from harness.history.standing_still import ran_ns
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
 from harness.history.waits import Wait, in_the_way, short_ns

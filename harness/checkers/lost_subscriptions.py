@@ -26,10 +26,10 @@ from fencepost.text import milliseconds, plural
 from harness.checkers.vain_waits import LEAST_OVERSLEPT
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
+from harness.history.commands import BLOCKING
 from harness.history.fault_windows import FOREVER_NS, merged
 from harness.history.groups import grouped
 from harness.history.ledger import Ledger
-from harness.history.link_activity import BLOCKING
 from harness.history.node_requests import NodeRequests
 from harness.history.recorded import Recorded
 from harness.history.sessions import OF_THE_NODE, Subscription, Subscriptions

@@ -38,6 +38,7 @@ from harness.explain.requests import change_told, how_sent
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
 from harness.history.calls import GRANTS, NO_CALL
+from harness.history.commands import SET
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import grouped, known, rows_of
 from harness.history.ledger import Change, Ledger
@@ -55,7 +56,6 @@ _DID: Final[Mapping[How, tuple[str, str]]] = {
     "removed": ("removed", "member"),
 }
 _READS: Final = ("GET", "HGET", "HGETALL", "HMGET", "MGET", "GETEX")
-_PLAIN: Final = ("SET", "SETEX", "PSETEX", "MSET")
 _OF_SETTER: Final = ("event", "client", "by", "task", "life", "f", "section", "outcome", "at_ns", "from_client_ns")
 
 _ROUNDED_NS: Final = 50_000_000
@@ -258,7 +258,7 @@ def _is_wrong(change: Any, holder: _Holder) -> bool:
         return extends and how != "deleted"
     if how != "overwritten":
         return True
-    return extends or (f in GRANTS and change["outcome"] == "ok") or change["command"] in _PLAIN
+    return extends or (f in GRANTS and change["outcome"] == "ok") or change["command"] in SET
 
 
 def _only_keeps(change: Any, single: set[str]) -> bool:

@@ -25,6 +25,7 @@ from fencepost.text import printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import who_did
 from harness.figures import CheckerFigures
+from harness.history.commands import SCRIPTED
 from harness.history.fault_windows import longest_windows
 from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS, SETS
@@ -139,7 +140,7 @@ def _is_by_release(deletion: Change, section: int) -> bool:
 
 
 def _request(change: Change) -> str:
-    return "script" if str(change["command"]).startswith(_SCRIPTED) else "request"
+    return "script" if change["command"] in SCRIPTED else "request"
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
@@ -155,7 +156,6 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-_SCRIPTED: Final = ("EVAL", "FCALL")
 LOST_EARLY: Final = FindingKind(
     "lease-lost-early",
     "lease",

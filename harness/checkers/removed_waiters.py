@@ -34,7 +34,7 @@ from harness.checkers.vain_waits import LEAST_ANSWERS
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.figures import KeyFigures, Row
-from harness.history.entries import ADD, RENEW
+from harness.history.commands import ADD, RENEW
 from harness.history.groups import rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.lost_entries import LOST, lost_entries

@@ -28,12 +28,12 @@ from fencepost.history import process_of
 from fencepost.text import milliseconds, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
+from harness.history.commands import BLOCKING, CONNECT, LEAVE, LISTEN
 from harness.history.fault_windows import between
 from harness.history.groups import rows_of
 from harness.history.ledger import Ledger
-from harness.history.link_activity import BLOCKING
 from harness.history.recorded import Recorded
-from harness.history.sessions import LEAVE, LISTEN, closed_connections
+from harness.history.sessions import closed_connections
 from harness.history.standing_still import ran_ns
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
 from harness.history.waits import SLACK_NS, Wait, in_the_way, patience_ns
@@ -42,7 +42,7 @@ from harness.verdict import Answer, Finding
 OVERTAKEN: Final = 10
 OF_ITS_PROCESS: Final = 5
 CLEAR_MS: Final = 500
-_OTHER: Final = (*LISTEN, *LEAVE, "PING", "AUTH", "HELLO", "CLIENT", "SELECT", "PUBLISH", "COMMAND", "INFO")
+_OTHER: Final = (*LISTEN, *LEAVE, *CONNECT, "PUBLISH")
 """Requests that tell a client nothing of the lock."""
 
 

@@ -41,12 +41,12 @@ import numpy as np
 
 from fencepost.history import process_of
 from harness.checkers.starvation import least_gap_ms
+from harness.history.commands import BLOCK_ON_LISTS
 from harness.history.dead_entries import DeadEntry, dead_entries
 from harness.history.dead_tickets import dead_tickets
 from harness.history.fault_windows import longest_windows
 from harness.history.groups import Ints, grouped, rows_of
 from harness.history.ledger import Change, Ledger
-from harness.history.link_activity import BLOCKS
 from harness.history.recorded import Recorded
 from harness.history.sessions import LostPushes, Message, Subscriptions
 from harness.history.stretches import Stretch, longest
@@ -213,7 +213,7 @@ def _overtaken(one: Waiting, asleep: Sequence[Span]) -> Iterator[Vain]:
 
 def _blocked(one: Waiting) -> Iterator[Span]:
     """When the client was silent for a lease, blocked by a request with a longer limit than any waiter needs."""
-    for since_ns, until_ns in one.silences(round(one.run.lease_ms * 1e6) + SLACK_NS, BLOCKS):
+    for since_ns, until_ns in one.silences(round(one.run.lease_ms * 1e6) + SLACK_NS, BLOCK_ON_LISTS):
         if one.client.blocked_until_ns(since_ns) - since_ns > patience_ns(one.run):
             yield since_ns, until_ns
 
@@ -245,7 +245,7 @@ def _slept_through(one: Waiting, calm: Sequence[Span], told: Sequence[_Sleep]) -
 
 
 def _unwoken(one: Waiting, pushes: LostPushes) -> Iterator[_Sleep]:
-    for began, done in one.silences(short_ns(one.run), BLOCKS) if pushes.of_list else ():
+    for began, done in one.silences(short_ns(one.run), BLOCK_ON_LISTS) if pushes.of_list else ():
         yield from ((at_ns, done, row) for at_ns, row in pushes.missed(one.client, began, done))
 
 

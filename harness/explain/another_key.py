@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 from fencepost.history import process_of
 from fencepost.quorum import quorum
 from fencepost.text import printable
+from harness.history.commands import EVAL, SCRIPTED
 from harness.history.node_requests import NodeRequests, Request
 from harness.history.recorded import Recorded
 
 _LEAST_LETTERS: Final = 8
-_SCRIPTED: Final = frozenset({"EVAL", "EVALSHA"})
 _JOINS: Final = ".."
 
 
@@ -81,7 +81,7 @@ def _leaves_it(sent: NodeRequests, one: Request, name: str) -> bool:
     """Whether it certainly did nothing to the key of this name, which was there. A script may put a name together."""
     if name in one.words:
         return one.command == "SETNX" or (one.command == "SET" and "NX" in map(str.upper, one.arguments))
-    if not one.keys or one.command not in _SCRIPTED:
-        return not one.command.startswith(("EVAL", "FCALL"))
+    if not one.keys or one.command not in EVAL:
+        return one.command not in SCRIPTED
     text = sent.script_of(one)
     return text is not None and _JOINS not in text

@@ -8,7 +8,6 @@ while it is inside; or although the key is another client's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -18,13 +17,12 @@ from fencepost.text import printable
 from harness.explain.examples import Side
 from harness.explain.kept_permits import each_in_words, kept_by
 from harness.explain.requests import client_of, how_sent
+from harness.history.commands import RAISE
 from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS, SETS
 from harness.history.ledger import Change, Ledger
 from harness.history.permits_out import raised_by_gone
 from harness.history.recorded import Recorded
-
-_RAISES: Final = ("INCR", "INCRBY")
 
 
 def by_count(run: Recorded, earlier: Side, later: Side) -> str | None:
@@ -47,7 +45,7 @@ def _told(run: Recorded, ledger: Ledger, node: str, guest: Side, other: Side, co
     if own.empty or not set(own["key"]) <= counts or (own["request"] == own["request"].iloc[-1]).sum() != 1:
         return
     raised = ledger.change(int(own.index[-1]))
-    if raised["did"] not in _RAISES:
+    if raised["did"] not in RAISE:
         return
     named = set(ledger.wire.requests["keys"][int(raised["request"])].as_py() or ())
     for key in dict.fromkeys(others["key"].astype(str)):

@@ -15,14 +15,14 @@ from harness.explain.examples import Side
 from harness.explain.requests import changes_where
 from harness.explain.witnessed import NodeEvent
 from harness.explain.words import at
+from harness.history.commands import RENEW, SET
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 
 _UNITS: Final = {"PX": 1, "EX": 1_000}
 _AT: Final = {"PSETEX": (1, 1), "SETEX": (1, 1_000), "PEXPIRE": (1, 1), "EXPIRE": (1, 1_000)}
 """The place of the time to live after the command, and its unit in milliseconds."""
-_GIVE: Final = ("EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "GETEX", "SET", "RESTORE")
-_SETS: Final = ("SET", "SETEX", "PSETEX")
+_GIVE: Final = (*RENEW, "GETEX", "SET", "RESTORE")
 _ROUNDED_NS: Final = 1_000_000
 
 
@@ -101,7 +101,7 @@ def lived_ms(ledger: Ledger, change: Change) -> float | None:
     """For how long at most there was what a SET had put over a key, if it expired before it could be read; None if that
     is not what happened to it."""
     gone = ledger.end_of_event(change["event"]) if change["what"] == "overwritten" else None
-    if gone is None or change["value"] is not None or change["did"] not in _SETS or gone["what"] != "expired":
+    if gone is None or change["value"] is not None or change["did"] not in SET or gone["what"] != "expired":
         return None
     return float((gone["at_ns"] - change["since_ns"]) / 1e6)
 

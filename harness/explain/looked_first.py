@@ -26,6 +26,7 @@ from harness.explain.examples import Side
 from harness.explain.requests import changes_where, client_of, how_sent
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.explain.words import at
+from harness.history.commands import SET_FIELDS
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 
@@ -37,8 +38,6 @@ _LOOKS: Final = frozenset(
     )
 )
 _TAKES: Final = ("set", "overwritten", "changed")
-_WRITES_FIELDS: Final = ("HSET", "HMSET", "HINCRBY", "HINCRBYFLOAT")
-"""What a field holds is not on record, so these may seem to change nothing."""
 _ENDS_WATCH: Final = ("EXEC", "DISCARD", "UNWATCH", "RESET")
 _IF_FREE: Final = frozenset({"NX", "SETNX", "HSETNX", "MSETNX", "RENAMENX", "FNX"})
 
@@ -214,8 +213,9 @@ def _taken(ledger: Ledger, side: Side) -> list[Change]:
 
 
 def _takes(rows: pd.DataFrame) -> Any:
-    """By change, whether it may have taken the lock."""
-    return rows["what"].isin(_TAKES) | rows["did"].isin(_WRITES_FIELDS)
+    """By change, whether it may have taken the lock. What a field holds is not on record, so one that sets it may seem
+    to change nothing."""
+    return rows["what"].isin(_TAKES) | rows["did"].isin(SET_FIELDS)
 
 
 def _look(wire: WireRequests, side: Side, took: Change) -> WireRequest | None:

@@ -24,7 +24,7 @@ from harness.explain.examples import Side
 from harness.explain.requests import changes_where, client_of, how_sent
 from harness.explain.wire_requests import WireRequest
 from harness.explain.words import at
-from harness.history.entries import ADD
+from harness.history.commands import ADD
 from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Change

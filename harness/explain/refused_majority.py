@@ -30,6 +30,7 @@ from fencepost.history import process_of
 from fencepost.quorum import quorum
 from fencepost.text import listed, printable
 from harness.explain.words import at, lasting
+from harness.history.commands import CONNECT, SCRIPTED
 from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.groups import Bools
 from harness.history.ledger import Change, Ledger
@@ -41,8 +42,7 @@ LEAST: Final = 3
 SHARE: Final = 1 / 4
 _MANY: Final = 100
 """How many granted acquires are looked at to learn how they end."""
-_SCRIPTED: Final = ("EVAL", "FCALL")
-_CONNECTING: Final = frozenset({"HELLO", "AUTH", "CLIENT", "SELECT", "PING", "SCRIPT", "COMMAND", "INFO"})
+_CONNECTING: Final = frozenset({*CONNECT, "SCRIPT"})
 
 
 class RefusedMajority(NamedTuple):
@@ -211,4 +211,4 @@ def _last(run: Recorded, ledger: Ledger, granted: pd.DataFrame) -> tuple[str, st
 
 def _kind(one: Request) -> tuple[str, str]:
     """The command, and its script if it has one."""
-    return one.command, one.arguments[0] if one.command.startswith(_SCRIPTED) and one.arguments else ""
+    return one.command, one.arguments[0] if one.command in SCRIPTED and one.arguments else ""

@@ -14,6 +14,7 @@ from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.explain.witnessed import What, what_was_done
 from harness.history.calls import NO_CALL, Calls
 from harness.history.change_causes import WireRecord
+from harness.history.commands import SCRIPTED
 from harness.history.error_replies import ERROR_REPLY
 from harness.history.groups import grouped
 from harness.history.recorded import Recorded
@@ -101,7 +102,7 @@ class _Doings:
         meant = ((did, value) for on, did, value in own or () if on == name and did is not None)
         did, value = next(meant, (None, None))
         is_done = request.command in _PROVES and reply in _YES
-        is_error = reply is not None and reply.startswith(ERROR_REPLY) and not request.command.startswith("EVAL")
+        is_error = reply is not None and reply.startswith(ERROR_REPLY) and request.command not in SCRIPTED
         is_refused = own is None and reply is not None and not is_done
         is_refused &= is_error or reply in _NO or self._saw(request)
         if own is None and is_done and not self._saw(request):

@@ -21,6 +21,7 @@ from harness.explain.replies import calls_of
 from harness.explain.scenes import Scene, scene_of
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.history.calls import NO_CALL
+from harness.history.commands import ADD, RAISE, SET
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
 from harness.store.wire import Wire
@@ -36,7 +37,7 @@ _WIDEST: Final = 16
 _LEAST_RANK: Final = 4
 _MOST_BARS: Final = 60
 _OTHERS_KEYS: Final = "keys of other clients"
-_SETTING: Final = frozenset({"SET", "SETNX", "SETEX", "PSETEX", "HSET", "HSETNX", "INCR", "RPUSH", "LPUSH", "ZADD"})
+_SETTING: Final = frozenset({*SET, "SETNX", *ADD, *RAISE})
 
 
 @dataclass(frozen=True, slots=True)

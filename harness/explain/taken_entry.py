@@ -18,7 +18,8 @@ from harness.explain.permits import taken_again
 from harness.explain.requests import client_of, how_sent, may_be_of
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.explain.words import at
-from harness.history.entries import ADD, SET_IN_PLACE, Entry
+from harness.history.commands import ADD, SET_IN_PLACE
+from harness.history.entries import Entry
 from harness.history.groups import rows_of
 from harness.history.ledger import Change, Ledger
 from harness.history.members import takes_the_key

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from fencepost.history import process_of
 from harness.history.change_causes import scripts_of
+from harness.history.commands import EVAL
 from harness.history.error_replies import is_refusal
 from harness.history.groups import Bools, Ints
 from harness.store.wire import Wire
@@ -26,7 +27,6 @@ _VALUE_AT: Final[Mapping[str, int]] = {"SET": 1, "SETNX": 1, "PSETEX": 2, "SETEX
 _KEPT: Final = 3
 """Other commands' words after the key that a label has room for."""
 _CALLED: Final = re.compile(r"redis\.p?call\(\s*['\"](\w+)['\"]", re.IGNORECASE)
-_SCRIPTED: Final = frozenset({"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO"})
 _LOST_NS: Final = 1024
 """The most by which a time may differ as a floating-point number."""
 _NEVER_NS: Final = 2**62
@@ -86,7 +86,7 @@ class WireRequest:
     def label(self) -> str:
         """`SET k1 NX PX 500`, `EVAL k1: GET, DEL`: without the value, which only looks random."""
         command, *arguments = self.words
-        if command in _SCRIPTED:
+        if command in EVAL:
             called = list(dict.fromkeys(name.upper() for name in _CALLED.findall(self.script)))
             inside = f": {', '.join(called[:_KEPT])}" if called else ""
             return f"EVAL {' '.join(_short(key, _LONGEST_KEY) for key in self.keys[:1])}{inside}"
@@ -204,7 +204,7 @@ class WireRequests:
     def _new(self, row: int, told: Mapping[str, Any]) -> WireRequest:
         words = (told["command"], *(str(word) for word in told["arguments"] or ()))
         script = ""
-        if told["command"] in _SCRIPTED and len(words) > 1:
+        if told["command"] in EVAL and len(words) > 1:
             script = self._scripts.get(words[1].lower(), words[1])
         as_told = {name: told[name] for name in _COLUMNS if name not in ("keys", "arguments")}
         return WireRequest(row=row, keys=tuple(told["keys"] or ()), words=words, script=script, **as_told)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from fencepost.history import KeyEvent
-from harness.history.entries import POP, REMOVE
+from harness.history.commands import ADD, POP, RAISE, REMOVE
 from harness.history.ledger import Doer, Ledger
 
 What = Literal["granted", "prolonged", "deleted", "expired"]
@@ -21,7 +21,7 @@ _DONE: Final[Mapping[str, What]] = {
     "expired": "expired",
 }
 _TAKES: Final = (*REMOVE, *POP)
-_ADDS: Final = ("ZADD", "SADD", "HSET", "HSETNX", "HINCRBY", "LPUSH", "RPUSH", "INCR", "INCRBY")
+_ADDS: Final = (*ADD, *RAISE)
 
 
 def what_was_done(change: str, command: str | None) -> What | None:

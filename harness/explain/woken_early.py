@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from fencepost.text import printable
 from harness.explain.causes import Reason
 from harness.explain.examples import Side
 from harness.explain.requests import changes_where, client_of, how_sent
 from harness.explain.wire_requests import WireRequests
+from harness.history.commands import MOVE, POP, PUSH
 from harness.history.recorded import Recorded
-
-_POPS: Final = ("BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "LPOP", "RPOP")
-_PUSHES: Final = ("LPUSH", "RPUSH", "LPUSHX", "RPUSHX")
 
 
 def woken_early(run: Recorded, wire: WireRequests | None, inside: Side, entered: Side) -> Reason | None:
@@ -23,10 +19,10 @@ def woken_early(run: Recorded, wire: WireRequests | None, inside: Side, entered:
         return None
     asked = wire.of_client(entered.client, entered.asked_from_ns, entered.start_ns)
     last = asked[-1] if asked else None
-    if last is None or last.command not in _POPS or last.reply in (None, "null") or not last.keys:
+    if last is None or last.command not in (*POP, *MOVE) or last.reply in (None, "null") or not last.keys:
         return None
     rows, key = run.ledger.rows, last.keys[0]
-    is_push = (rows["node"] == last.node) & (rows["key"] == key) & rows["did"].isin(_PUSHES)
+    is_push = (rows["node"] == last.node) & (rows["key"] == key) & rows["did"].isin([*PUSH])
     pushes = changes_where(run.ledger, is_push & (rows["to_node_ns"] <= last.from_node_ns))
     until_ns = min(inside.end_ns, inside.deadline_min_ns)
     if not pushes or not inside.start_ns <= pushes[-1]["from_client_ns"] < until_ns:

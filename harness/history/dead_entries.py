@@ -13,7 +13,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from fencepost.history import process_of
-from harness.history.entries import POP, REMOVE, Entry
+from harness.history.commands import POP, REMOVE
+from harness.history.entries import Entry
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
 from harness.history.sent_after import SLACK_NS

@@ -17,23 +17,11 @@ from typing import Final, Literal, NamedTuple
 
 import pandas as pd
 
+from harness.history.commands import ADD, ADD_FIELDS, KEEP, MOVE, POP, PUSH, REMOVE, SET_IN_PLACE
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS
 
-ADD_FIELDS: Final = ("HSET", "HSETNX", "HMSET", "HINCRBY")
-_PUSH: Final = {"LPUSH": 0, "LPUSHX": 0, "RPUSH": -1, "RPUSHX": -1}
-POP: Final = {
-    **dict.fromkeys(("LPOP", "BLPOP", "ZPOPMIN", "BZPOPMIN"), 0),
-    **dict.fromkeys(("RPOP", "BRPOP", "ZPOPMAX", "BZPOPMAX"), -1),
-}
-"""At which end of a key these put in, or take out."""
-_MOVE: Final = ("LMOVE", "BLMOVE", "RPOPLPUSH", "BRPOPLPUSH")
-SET_IN_PLACE: Final = "LSET"
-ADD: Final = (*ADD_FIELDS, *_PUSH, *_MOVE, "SADD", "ZADD", "ZINCRBY")
-REMOVE: Final = ("HDEL", "SREM", "ZREM", "LREM")
-RENEW: Final = ("PEXPIRE", "EXPIRE", "PEXPIREAT", "EXPIREAT")
-_KEEP: Final = (*RENEW, "PERSIST", "HPEXPIRE", "HEXPIRE", "HPEXPIREAT", "HEXPIREAT", "HPERSIST")
 _ZADD_OPTIONS: Final = ("NX", "XX", "GT", "LT", "CH", "INCR")
 _COLUMNS: Final = ("what", "did", "at_ns")
 _How = Literal["named", "unnamed", "with the key", "put again"]
@@ -89,14 +77,14 @@ class _Contents:
         """What went with it. `did`: None for what was not seen, too."""
         if what in ENDINGS:
             return self._take(range(len(self.there)), row, at_ns, "with the key")
-        if did in _KEEP:
+        if did in KEEP:
             return []
         self.is_whole |= what == "set"
         if did is not None and words:
             with suppress(ValueError, LookupError):  # of words that are not this command's, and what is not known
                 if did == SET_IN_PLACE:
                     return self._set_in_place(row, at_ns, int(words[1]), words[2])
-                if did in ADD and not (did in _MOVE and self.key == words[0]):
+                if did in ADD and not (did in MOVE and self.key == words[0]):
                     return self._add(row, at_ns, did, words)
                 return self._take(self._leaving(did, words), row, at_ns, "named" if did in REMOVE else "unnamed")
         return self.forget(at_ns)
@@ -113,9 +101,9 @@ class _Contents:
 
     def _add(self, row: int, at_ns: int, did: str, words: Sequence[str]) -> list[Entry]:
         """Add what the command names. A list may hold an entry twice."""
-        if did in _PUSH or did in _MOVE:
-            goes_first = _PUSH.get(did, -1) == 0 or did.endswith("RPOPLPUSH") or words[3:4] == ["LEFT"]
-            for member in words[1:] if did in _PUSH else [""]:
+        if did in PUSH or did in MOVE:
+            goes_first = PUSH.get(did, -1) == 0 or did.endswith("RPOPLPUSH") or words[3:4] == ["LEFT"]
+            for member in words[1:] if did in PUSH else [""]:
                 self.there.insert(0 if goes_first else len(self.there), Entry(self.node, self.key, member, row))
             return []
         scores = _scores(did, words[1:])
@@ -162,7 +150,7 @@ class _Contents:
             first, last = int(words[1]), int(words[2])
             inside = places[first : last + 1 or None]
             return inside if did == "ZREMRANGEBYRANK" else [place for place in places if place not in inside]
-        if did in _MOVE:
+        if did in MOVE:
             return places[:1] if words[2:3] == ["LEFT"] else places[-1:]
         if did not in POP or not places:
             raise ValueError("the command chooses by itself, or what it took is not known")

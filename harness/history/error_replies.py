@@ -12,13 +12,13 @@ from typing import Final
 
 import msgspec
 
+from harness.history.commands import SCRIPTED
+
 ERROR_REPLY: Final = '{"error"'
 """How the record of a reply begins that is an error."""
 _TEXT: Final = f'{ERROR_REPLY}:"'
 REFUSALS: Final = ("null", "0", "false")
 """The replies by which commands and scripts say no."""
-RUN_SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
-_READ_BY_SCRIPTS: Final = ("EVAL_RO", "EVALSHA_RO", "FCALL_RO")
 _SAYS: Final = re.compile(r"""\b(?:error_reply|error|err["']?\]?\s*=(?!=))\s*\(?\s*(?:(["'])(.*?)\1)?""")
 """What a script says: a text, or (without one) what it puts together."""
 _OF_SERVERS: Final = frozenset(
@@ -49,7 +49,7 @@ def error_of(reply: str | None) -> str | None:
 def may_be_the_scripts(command: str, script: str | None, error: str) -> bool:
     """Whether this error, the answer to such a command, may be what its script said itself. `script`: its text; None if
     that is not on record."""
-    if command not in (*RUN_SCRIPTS, *_READ_BY_SCRIPTS) or error.startswith(("NOSCRIPT", *_RAISED_BY_SERVER)):
+    if command not in SCRIPTED or error.startswith(("NOSCRIPT", *_RAISED_BY_SERVER)):
         return False
     if script is None:
         return error.partition(" ")[0] not in _OF_SERVERS

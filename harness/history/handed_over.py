@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.history.calls import GRANTS, NO_CALL, Calls
-from harness.history.error_replies import RUN_SCRIPTS
+from harness.history.commands import RUN_SCRIPTS
 from harness.history.key_changes import SETS
 
 if TYPE_CHECKING:

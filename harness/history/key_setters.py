@@ -20,11 +20,11 @@ import pandas as pd
 
 from fencepost.history import process_of
 from harness.history.calls import GRANTS, NO_CALL
+from harness.history.commands import COUNT
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import known
 from harness.history.ledger import Ledger
 from harness.history.node_requests import NodeRequests
-from harness.history.unowned import COUNTS
 
 if TYPE_CHECKING:
     from harness.history.run_tables import RunTables
@@ -104,7 +104,7 @@ class Setters:
         call, f, in_call = rows["call"][row], rows["f"][row], rows["is_in_call"][row]
         if rows["cause"][row] != "request" or rows["by"][row] != "client":
             return UNKNOWN
-        if call == NO_CALL or rows["did"][row] in COUNTS:
+        if call == NO_CALL or rows["did"][row] in COUNT:
             return Setter(client=rows["client"][row])
         place = self.places.get((rows["task"][row], rows["life"][row], rows["section"][row]), NO_SECTION)
         if f in GRANTS:
@@ -265,7 +265,7 @@ def with_setters(holdings: pd.DataFrame, setters: Setters) -> pd.DataFrame:
             setter = setters.of_row(row)
             if before is not None and setters.replaces(row, values[before], found[before]):
                 setter = found[before]._replace(is_background=True)
-            if setters.rows["did"][row] in COUNTS:
+            if setters.rows["did"][row] in COUNT:
                 values[place] = None
             elif value is None and setters.rows["did"][row] not in _READABLE:
                 setter = Setter(client=setter.client)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from fencepost.history import process_of
 from harness.history.calls import Calls
-from harness.history.error_replies import RUN_SCRIPTS
+from harness.history.commands import RUN_SCRIPTS
 
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from harness.history.entries import ADD_FIELDS
+from harness.history.commands import ADD_FIELDS
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
 

@@ -15,23 +15,17 @@ import pyarrow.compute as pc
 
 from fencepost.history import process_of
 from harness.history.change_causes import WireRecord
+from harness.history.commands import BLOCK_ON_LISTS, BLOCKING
 from harness.history.error_replies import ERROR_REPLY
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
-BLOCKS: Final = ("BLPOP", "BRPOP", "BRPOPLPUSH", "BLMOVE", "BLMPOP")
-"""On a list."""
-BLOCKING: Final = (
-    *(*BLOCKS, "BZPOPMIN", "BZPOPMAX", "BZMPOP", "XREAD", "XREADGROUP"),
-    *("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "WAIT", "WAITAOF"),
-)
-"""Requests that a server may answer as late as it likes."""
 
 
 def time_limit_ns(command: str, arguments: Sequence[str]) -> int:
     """For how long a client asked to be blocked on a list; 0 if the request is another one."""
-    if command not in BLOCKS or not arguments:
+    if command not in BLOCK_ON_LISTS or not arguments:
         return 0
     try:
         seconds = float(arguments[0 if command == "BLMPOP" else -1])

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from harness.history.calls import GRANTS
-from harness.history.entries import RENEW, Entry
+from harness.history.commands import DELETE, RENEW
+from harness.history.entries import Entry
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
 from harness.history.ledger import Change, Ledger
@@ -28,7 +29,7 @@ from harness.history.ledger import Change, Ledger
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
-_WHOLE: Final = ("DEL", "UNLINK", "SET", "GETDEL")
+_WHOLE: Final = (*DELETE, "SET", "GETDEL")
 _TAKEN: Final = ("deleted", "overwritten")
 _COLUMNS: Final = ("had_until_ns", "did", "task", "life", "section")
 

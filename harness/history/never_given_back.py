@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
+from harness.history.commands import COUNT, MOVE, POP
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
 
@@ -26,10 +27,7 @@ if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
 _GONE: Final = ("evicted", "lost")
-_TAKES: Final = (
-    *("INCR", "INCRBY", "DECR", "DECRBY", "SPOP", "ZPOPMIN", "ZPOPMAX", "BZPOPMIN", "BZPOPMAX", "LPOP", "RPOP"),
-    *("BLPOP", "BRPOP", "LMPOP", "BLMPOP", "LMOVE", "BLMOVE", "RPOPLPUSH", "BRPOPLPUSH"),
-)
+_TAKES: Final = (*COUNT, *POP, *MOVE, "SPOP", "LMPOP", "BLMPOP")
 """What these leave adds up. What another command has set, a later client may replace."""
 _FILLS: Final = "SET"
 _BY_NUMBER: Final = ("INCRBY", "DECRBY")

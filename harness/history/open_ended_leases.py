@@ -19,13 +19,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.history import process_of
+from harness.history.commands import POP, REMOVE
 from harness.history.fault_windows import longest_windows
 from harness.history.groups import Ints, rows_of
 from harness.history.places_taken import is_given_back
@@ -35,8 +36,6 @@ from harness.history.waits import SECOND_NS, Span
 if TYPE_CHECKING:
     from harness.history.ledger import Change, Ledger
     from harness.history.recorded import Recorded
-
-_TAKE_ONE: Final = ("LPOP", "RPOP", "LREM", "SREM", "HDEL", "ZREM")
 
 
 def with_open_ended_leases(run: Recorded) -> Recorded:
@@ -114,7 +113,7 @@ def _taken(run: Recorded, ledger: Ledger) -> Iterator[int]:
 
 def _is_anothers(put: Change, end: Change) -> bool:
     """Whether a request of another process took out this one entry."""
-    is_request = end["cause"] == "request" and end["by"] == "client" and end["did"] in _TAKE_ONE
+    is_request = end["cause"] == "request" and end["by"] == "client" and end["did"] in (*REMOVE, *POP)
     return bool(is_request and end["client"] not in (None, process_of(str(put["client"]))))
 
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fencepost.quorum import quorum
-from harness.history.entries import RENEW
+from harness.history.commands import COUNT, RAISE, RENEW
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS
 from harness.history.never_given_back import NEARLY_ALL, opposites
-from harness.history.unowned import COUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from harness.history.ledger import Change, Ledger
     from harness.history.recorded import Recorded
 
-_RAISES: Final = ("INCR", "INCRBY")
 _COUNT: Final = ("INCR", "DECR")
 _FILLS: Final = "SET"
 _KEEP: Final = (*RENEW, "PERSIST", None)
@@ -77,7 +75,7 @@ def _counted(ledger: Ledger, own: pd.DataFrame) -> tuple[str, str] | None:
     """The commands by which acquires take from the count, and releases give back; None unless nearly every granted
     acquire that changed anything took of it, for one key of the lock. `own`: all changes of the key."""
     pair = opposites(own)
-    if pair is None or not set(pair) <= set(COUNTS) or (pair[0] in _RAISES) == (pair[1] in _RAISES):
+    if pair is None or not set(pair) <= set(COUNT) or (pair[0] in RAISE) == (pair[1] in RAISE):
         return None
     granted, of_key = _granted(ledger.rows), _granted(own)
     took = set(of_key["call"][(of_key["did"] == pair[0]).to_numpy(bool)].tolist())
@@ -97,7 +95,7 @@ def _out(run: Recorded, ledger: Ledger, own: pd.DataFrame, pair: tuple[str, str]
     """What was out of one node's count all that time, of calls that were over. `own`: the changes until it ended."""
     value = _number(own["value"].iloc[-1])
     left = _left(own, pair)
-    if value is None or (value != len(left) if pair[0] in _RAISES else value > 0):
+    if value is None or (value != len(left) if pair[0] in RAISE else value > 0):
         return []
     return _all_over(run, [change for row in left if (change := ledger.change(row))["at_ns"] <= since_ns], since_ns)
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from fencepost.quorum import quorum
 from harness.history.calls import GRANTS
-from harness.history.entries import ADD, REMOVE
+from harness.history.commands import ADD, DELETE, LOWER, RAISE, REMOVE
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS
@@ -24,8 +24,8 @@ from harness.history.ledger import Ledger
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
-_PUT: Final = (*ADD, "INCR", "INCRBY")
-_TAKE: Final = (*REMOVE, "DECR", "DECRBY", "DEL", "UNLINK")
+_PUT: Final = (*ADD, *RAISE)
+_TAKE: Final = (*REMOVE, *LOWER, *DELETE)
 
 
 class Place(NamedTuple):

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from fencepost.history import process_of
 from fencepost.quorum import quorum
 from harness.history.calls import GRANTS
-from harness.history.error_replies import REFUSALS, RUN_SCRIPTS
+from harness.history.commands import RUN_SCRIPTS
+from harness.history.error_replies import REFUSALS
 from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS

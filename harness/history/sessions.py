@@ -18,19 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.history import process_of
+from harness.history.commands import BLOCK_ON_LISTS, LEAVE, LISTEN, PUSH
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints, rows_of
 from harness.history.ledger import Ledger
-from harness.history.link_activity import BLOCKS, Activity
+from harness.history.link_activity import Activity
 
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
 
-LISTEN: Final = ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE")
-LEAVE: Final = ("UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "RESET", "QUIT")
 OF_THE_NODE: Final = "__key"
 """How the channels begin on which a node itself tells what happens to keys."""
-PUSHES: Final = ("LPUSH", "RPUSH")
 
 
 class SessionEnds:
@@ -159,10 +157,10 @@ class LostPushes:
         rows = ledger.rows
         found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         pushed: dict[str, int] = {}
-        own = rows[rows["key"].isin(rows["key"][rows["did"].isin(PUSHES)].unique()).to_numpy(bool)]
+        own = rows[rows["key"].isin(rows["key"][rows["did"].isin([*PUSH])].unique()).to_numpy(bool)]
         names = ("key", "what", "did", "request", "at_ns")
         for row, (key, what, did, request, at_ns) in zip(own.index.tolist(), rows_of(own, *names), strict=True):
-            if did in PUSHES:
+            if did in PUSH:
                 pushed[str(key)] = request
             elif what == "deleted" and request >= 0 and pushed.get(str(key)) == request:
                 found[str(key)].append((at_ns, row))
@@ -172,7 +170,7 @@ class LostPushes:
         """Such pushes onto what the client was blocked on in this silence: when, and the row."""
         rows = client.requests
         last = rows[((rows["from_client_ns"] >= 0) & (rows["from_client_ns"] <= began_ns)).to_numpy(bool)].tail(1)
-        if last.empty or last["command"].iloc[0] not in BLOCKS:
+        if last.empty or last["command"].iloc[0] not in BLOCK_ON_LISTS:
             return []
         pushes = (one for key in last["keys"].iloc[0] for one in self.of_list.get(str(key), ()))
         return [one for one in pushes if began_ns < one[0] < until_ns]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fencepost.history import process_of
+from harness.history.commands import DELETE, RENEW
 from harness.history.fault_windows import longest_windows
 from harness.history.key_changes import SETS
 from harness.history.node_requests import NodeRequests, Request
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from harness.history.ledger import Change, Ledger
     from harness.history.recorded import Recorded
 
-_FREES: Final = ("DEL", "UNLINK", "GETDEL", "GETEX", "EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT")
+_FREES: Final = (*DELETE, "GETDEL", "GETEX", *RENEW)
 _LEAST_LETTERS: Final = 8
 
 

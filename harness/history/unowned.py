@@ -11,18 +11,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from harness.history.entries import ADD_FIELDS
-from harness.history.error_replies import RUN_SCRIPTS
+from harness.history.commands import ADD_FIELDS, COUNT, RUN_SCRIPTS
 from harness.history.key_changes import SETS
 
 if TYPE_CHECKING:
     from harness.history.ledger import Ledger
     from harness.history.run_tables import RunTables
 
-COUNTS: Final = ("INCR", "INCRBY", "DECR", "DECRBY")
-_COUNTS_FIELDS: Final = "HINCRBY"
 _IN_PLACE: Final = ("APPEND", "SETRANGE", "SETBIT", "BITFIELD")
-_LEAVE: Final = ("HDEL",)
 _TURNS: Final = 3
 _MOST_DIGITS: Final = 18
 """More are no number that a server counts with."""
@@ -64,7 +60,7 @@ def _places(run: RunTables, rows: pd.DataFrame) -> frozenset[str]:
     """A reader's field of a hash is its own, and may be counted, too."""
     if run.is_exclusive:
         return frozenset()
-    return _keys(rows, rows["did"].isin((*COUNTS, _COUNTS_FIELDS) if run.config.permits > 1 else COUNTS))
+    return _keys(rows, rows["did"].isin((*COUNT, "HINCRBY") if run.config.permits > 1 else COUNT))
 
 
 def _queues(run: RunTables, rows: pd.DataFrame) -> frozenset[str]:
@@ -89,7 +85,7 @@ def _marks(run: RunTables, rows: pd.DataFrame) -> frozenset[str]:
     marks = set(_of_several(rows[(released & rows["what"].isin(SETS)).to_numpy(bool)]))
     if run.is_exclusive:
         acquired = rows["value"][((rows["f"] == "acquire") & rows["what"].isin(SETS)).to_numpy(bool)]
-        left = _of_several(rows[(released & rows["did"].isin(_LEAVE)).to_numpy(bool)])
+        left = _of_several(rows[(released & (rows["did"] == "HDEL")).to_numpy(bool)])
         marks |= set(left) - set(acquired.dropna().astype(str))
     return frozenset(value for value in marks if not _COUNT(value))
 
