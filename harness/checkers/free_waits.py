@@ -98,6 +98,8 @@ def _example(run: Recorded, ledger: Ledger, lost: dict[str, list[LostEntry]], on
     }
     if not one.answers and not one.told_ns and one.push is None:
         example |= _listened(run, ledger, one) | _removed(run, lost.get(one.wait.client, ()), one)
+    if one.is_unused:
+        example["is_unused"] = True
     if one.calm_ns:
         example["calm_ms"] = one.calm_ns / 1e6
     if one.silent_ns:
@@ -206,9 +208,10 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         did, cause = f"{did}: {kept.text}", kept.cause
     calm = f", and for {case.lasting('calm_ms')} of it" if "calm_ms" in example else " and"
     calm += " no fault was in the way"
+    free = "no client was inside" if "is_unused" in example else f"the key was free{freed}"
     return Told(
-        f"{client} was waiting for {case.text('key')}. From {case.at()} on, for {case.lasting()}, the key was free"
-        f"{freed}{calm}; meanwhile {client} {did}.",
+        f"{client} was waiting for {case.text('key')}. From {case.at()} on, for {case.lasting()}, {free}{calm}; "
+        f"meanwhile {client} {did}.",
         cause=cause,
     )
 
@@ -220,8 +223,12 @@ def _kept_out_by(entry: Mapping[str, object]) -> Reason:
     ended, cause = _ENDED[how]
     at, by = (f"{float(str(entry[name])):+,.1f} ms" for name in ("at_ms", how))
     if "drew" not in entry:
-        put = f"{of} had put an entry into {where} on {node} at {at} ({put})"
-        return Reason(f"{put}, {ended} {by}, and no request took that entry out", cause)
+        an_entry = f"an entry into {where} on {node}"
+        if how == "died_ms" and float(str(entry["at_ms"])) > float(str(entry[how])):
+            said = f"{of} {ended} {by}; at {at} its request put {an_entry} ({put})"
+        else:
+            said = f"{of} had put {an_entry} at {at} ({put}), {ended} {by}"
+        return Reason(f"{said}, and no request took that entry out", cause)
     number, turn = f"drawn the number {entry['drew']} from {where} on {node} at {at}", printable(str(entry["turn"]))
     if "by" not in entry:
         return Reason(f"{of} had {number}, {ended} {by}, and no request raised {turn} to it", cause)

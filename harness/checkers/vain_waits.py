@@ -7,7 +7,9 @@ there was an entry in the lock's state for which no client comes (`harness.histo
 another client's turn, but no longer than a few leases for one that is gone, or whose user had cancelled the call. In
 the second case, and if the call had given up, that client ran and had answers from the nodes all that time, no fault
 was in force on it, and what the call may leave had been there for its TTL before: it could have taken its entry out.
-Attempts that set the key and undo it take it for that time.
+Attempts that set the key and undo it take it for that time. Of a lock that keeps nothing of the key on its nodes but
+such entries, in which the first client is inside, that is so while no client is inside, if of all entries that are
+there this one came first.
 
 A client that had subscribed to a channel is not bound to whole seconds. If it then said and heard nothing for the
 lease, or a second if that is longer, and `SLACK_MS` more, the last lease that it saw had run out, and it did not look
@@ -76,7 +78,7 @@ class Vain(Stretch):
     that freed the key last, if it is on record. `entry`: for which no client came, and which was there all the time.
     `silent_ns`: for how long the client had said and heard nothing in all, if that is why it has waited in vain.
     `told_ns`: when a message of the release had reached it, if that is why; or `push`, which deleted the list on which
-    it was blocked, and onto which it had pushed."""
+    it was blocked, and onto which it had pushed. `is_unused`: only that no client was inside."""
 
     wait: Wait
     answers: int = 0
@@ -86,6 +88,7 @@ class Vain(Stretch):
     silent_ns: int = 0
     told_ns: int = 0
     push: Change | None = None
+    is_unused: bool = False
 
 
 def vain_waits(run: Recorded, ledger: Ledger) -> list[Vain]:
@@ -101,9 +104,9 @@ def vain_waits(run: Recorded, ledger: Ledger) -> list[Vain]:
         told = releases.heard(one) or list(_unwoken(one, pushes))
         if one.wait.length_ns < patience and not asleep and not blocked and not told:
             continue
-        calm = one.calm_times(long)
-        found = [each for span in calm for each in _in_vain(one, span, [*dead[one.wait.key], *tickets[one.wait.key]])]
-        found = found or list(_asked_on(one, calm))
+        calm, left = one.calm_times(long), [*dead[one.wait.key], *tickets[one.wait.key]]
+        found = [each for span in calm for each in _in_vain(one, span, left)]
+        found = found or list(_asked_on(one, calm)) or list(_in_line(one, long, dead[one.wait.key]))
         slept = [] if found else list(_overslept(one, calm, asleep))
         slept += [] if found or slept else _overtaken(one, asleep)
         on = [] if found or slept or not (told or blocked) else one.calm_times(every)
@@ -122,11 +125,30 @@ def vain_waits(run: Recorded, ledger: Ledger) -> list[Vain]:
 def _in_vain(one: Waiting, span: Span, left: Sequence[DeadEntry]) -> Iterator[Vain]:
     """Of a time in which the key was free and nothing was in the way: the parts in which the client said nothing, or
     all of it if it did, and was answered."""
-    patience, (since_ns, until_ns) = patience_ns(one.run), span
-    if until_ns - since_ns < patience:
+    patience = patience_ns(one.run)
+    if span[1] - span[0] >= patience:
+        for quiet in silences(one.run, one.wait, one.client, span, patience):
+            yield Vain(*quiet, one.wait)
+        yield from _behind(one, span, left)
+
+
+def _in_line(one: Waiting, others: Sequence[Waiting], dead: Sequence[DeadEntry]) -> Iterator[Vain]:
+    """Of a lock that keeps nothing of the key but its clients' entries: behind one that had come first of all that are
+    there."""
+    if one.names or not dead:
         return
-    for quiet in silences(one.run, one.wait, one.client, span, patience):
-        yield Vain(*quiet, one.wait)
+    put_ns = one.ledger.rows["at_ns"].tolist()
+    for span in one.unused_times(others):
+        there = [entry for entry in one.ledger.entries if put_ns[entry.added] < span[0] < entry.until_ns]
+        came = grouped(((entry.node, entry.key), put_ns[entry.added]) for entry in there)
+        first = {place: min(times) for place, times in came.items()}
+        ahead = [each for each in dead if each.put["at_ns"] == first.get((each.put["node"], each.put["key"]))]
+        yield from (replace(vain, is_unused=True) for vain in _behind(one, span, ahead))
+
+
+def _behind(one: Waiting, span: Span, left: Sequence[DeadEntry]) -> Iterator[Vain]:
+    """All of such a time, if there was an entry for which no client came."""
+    patience, (since_ns, until_ns) = patience_ns(one.run), span
     there = (entry for entry in left if entry.dead_ns < until_ns <= entry.until_ns and _is_in_its_way(one, entry))
     for entry in sorted(there, key=lambda entry: entry.put["at_ns"]):
         began = max(since_ns, entry.dead_ns)

@@ -175,12 +175,20 @@ class Waiting:
         return ran_ns(self.run, self.wait.client, since_ns, until_ns)
 
     def free_times(self, since_ns: int, until_ns: int) -> list[Span]:
-        return free_times(self.run, self.names, self.wait.key, since_ns, until_ns)
+        """None if it is not known what the key is called."""
+        return free_times(self.run, self.names, self.wait.key, since_ns, until_ns) if self.names else []
 
     def calm_times(self, others: Sequence[Waiting]) -> list[Span]:
         """When the key was free during the wait, and nothing was in the way."""
+        return self._undisturbed(self.free_times(*self.span), others)
+
+    def unused_times(self, others: Sequence[Waiting]) -> list[Span]:
+        """When no client was inside during the wait, whatever the nodes held, and nothing was in the way."""
+        return self._undisturbed(free_times(self.run, frozenset(), self.wait.key, *self.span), others)
+
+    def _undisturbed(self, times: Sequence[Span], others: Sequence[Waiting]) -> list[Span]:
         way = in_the_way(self.run, self.wait, [other.wait for other in others])
-        return [stretch for free in self.free_times(*self.span) for stretch in between(way, *free)]
+        return [stretch for span in times for stretch in between(way, *span)]
 
     def last_freed(self, by_ns: int) -> Change | None:
         """The last change by then that took the key from a node."""
@@ -218,7 +226,7 @@ def names_of(run: Recorded, key: str) -> Set[str]:
 
 def free_times(run: Recorded, names: Set[str], key: str, since_ns: int, until_ns: int) -> list[tuple[int, int]]:
     """Within this time, in order. `names`: what the key is called on the nodes."""
-    if run.watched is None or not names:
+    if run.watched is None:
         return []
     held = run.watched.holdings
     held = held[held["key"].isin(list(names)).to_numpy(bool)]

@@ -224,3 +224,43 @@ def test_the_client_of_a_cancelled_call_must_be_able_to_take_its_entry_out() -> 
     ended = given_up()
     ended.ends.append(ClientEnd("c3", 1, "finished", ms(2_950)))
     assert longest(ended) is None
+
+
+LINE = "lock:of:k1"
+FIRST = ((10, "c1", f"RPUSH {LINE} of-client-1"), (60, "c3", f"RPUSH {LINE} {C3}"))
+GIVEN_BACK = (100, "c1", f"LREM {LINE} 0 of-client-1")
+
+
+def line(*did: tuple[float, str, str], died: float = 90) -> History:
+    """A list is all that the lock keeps, and its first client is inside: c1 was. c2 asks in vain until 3,000. What
+    clients do to the list."""
+    history = History(ttl_ms=400, nodes=1, clients=5).section("c1", 20, 100, asked=8).watch("n1")
+    history.op("c1", "release", "ok", 1, 100, 101)
+    for at, client, words in did:
+        history.request(client, "n1", words, at, at + 0.5, reply="1")
+        history.seen("n1", "changed", at, key=LINE).called(words)
+    history.ends.append(ClientEnd("c3", 1, "killed", ms(died), "acquiring"))
+    history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(90_000), ms(95_000), ms(99_000)
+    return asks(waits(3000, history=history), 300, 3000)
+
+
+@pytest.mark.parametrize("died", [90, 50])
+def test_the_first_in_line_that_is_gone_keeps_the_others_out(died: float, golden: Golden) -> None:
+    history = line(*FIRST, (70, "c4", f"RPUSH {LINE} {C4}"), GIVEN_BACK, died=died)
+    (example,) = only(history).examples
+    assert (example["for_ms"], example["is_unused"], example["entry"]["client"]) == (3000 - 101, True, "c3")
+    (told,) = explain(history.recorded(), Verdict("violation", "lock", (only(history),), (), {}), 1)
+    golden(told.explanations[0].sentence)
+
+
+@pytest.mark.parametrize(
+    "did",
+    [
+        ((50, "c4", f"RPUSH {LINE} {C4}"), *FIRST, GIVEN_BACK),
+        (*FIRST, GIVEN_BACK, (200, "c4", f"LREM {LINE} 0 {C3}")),
+        FIRST,
+    ],
+    ids=["one that lives is before it", "it was taken out", "that of c1 is still there"],
+)
+def test_one_that_is_gone_keeps_only_those_out_that_came_later(did: Any) -> None:
+    assert longest(line(*did)) is None
