@@ -27,7 +27,7 @@ from nemesis.do_all import do_all, in_service
 from nemesis.links import heal_links
 from nemesis.names import Names
 from nemesis.partition_shapes import spare
-from nemesis.pause_before_reply import late_replies, stop_untold, stopped_at
+from nemesis.pause_before_reply import REPLIES_LATE_MS, late_replies, stop_untold, stopped_at
 from nemesis.pause_between_requests import are_reached, stop_between
 from nemesis.random_draws import below, between, jittered, some, weighted
 
@@ -60,7 +60,7 @@ PauseTargets = Literal[
     "mixed", "inside", "acquiring", "held-by-majority", "extending", "releasing", "clients", "one-node", "nodes"
 ]
 _AFTER: Final = {0: 2, 1: 1, 2: 1}
-"""How many more replies a client reads before it is stopped between two requests of an acquire."""
+"""How many more replies a client reads before it is stopped between two requests of a call."""
 DEFAULT_DURATION = DurationRange(Duration(1.2, in_ttls=True), Duration(2.5, in_ttls=True))
 
 
@@ -70,7 +70,7 @@ class Pause(TargetFields, frozen=True):
     acquire, as soon as a majority of the nodes holds the value of one, before it is told. A client is soon done with
     extending or releasing, so replies to those that are inside are late at first. `most`: how many clients are caught
     at most, each at its own moment; unset: one. A step takes several requests, and one client is stopped at one of
-    them; `after`: when it has read so many more replies to an acquire (unset: wherever it is). `connection`: `lost` if
+    them; `after`: when it has read so many more replies (unset: wherever it is). `connection`: `lost` if
     the connections of a stopped client are closed, once what was under way has reached it."""
 
     inside: bool = False
@@ -147,7 +147,7 @@ class Pause(TargetFields, frozen=True):
             if self.at == "held-by-majority":
                 return stop_untold(world, owner, candidates, CATCH_WITHIN_S)
             most = 1 if self.most is msgspec.UNSET else self.most
-            if self.after is not msgspec.UNSET:
+            if self.acquiring and self.after is not msgspec.UNSET:
                 between = stop_between(world, owner, candidates, self.after, most, CATCH_WITHIN_S * 3 / 4)
                 if between.paused_clients:
                     return between
@@ -158,7 +158,8 @@ class Pause(TargetFields, frozen=True):
             within_s, links = self._within_s(world), tuple[LinkKey, ...]()
             if inside := _await_inside(world, candidates, within_s / 4):
                 with late_replies(world, owner, inside) as links:
-                    caught = _catch(world, inside, self.at, most, within_s / 2)
+                    after = 0 if self.after is msgspec.UNSET else self.after
+                    caught = _catch(world, inside, self.at, most, within_s / 2, after)
                 if caught:
                     return Impact(slow_links=links, paused_clients=caught)
             return Impact(slow_links=links, paused_clients=_catch(world, candidates, self.at, most, within_s / 4))
@@ -261,14 +262,20 @@ def _await_inside(world: World, clients: Sequence[Client], within_s: float) -> l
     return inside
 
 
-def _catch(world: World, clients: Sequence[Client], step: Step, most: int, within_s: float) -> tuple[str, ...]:
+def _catch(
+    world: World, clients: Sequence[Client], step: Step, most: int, within_s: float, after: int = 0
+) -> tuple[str, ...]:
     """Stop up to `most` clients that are where they were to be caught, in the order of preference. A client that
-    slipped out before the signal hit it runs on, and the next one is tried. Empty if none was caught in time."""
+    slipped out before the signal hit it runs on, and the next one is tried. Empty if none was caught in time. `after`:
+    each reads so many late replies first; if its step has fewer requests, the next client is stopped after fewer."""
     deadline = time.monotonic() + within_s
     caught: list[Client] = []
     try:
         while True:
             for client in clients:
+                if after and client.is_at(step):
+                    world.sleep(after * REPLIES_LATE_MS / 1000)
+                    after -= not client.is_at(step)
                 if stopped_at(client, step):
                     caught.append(client)
                     deadline = min(deadline, time.monotonic() + MORE_WITHIN_S)
@@ -297,7 +304,9 @@ def aimed_pause(rng: Random, clients: tuple[str, ...], step: Step) -> Pause:
             most, after = _most(rng, clients), weighted(rng, _AFTER)
             return Pause(acquiring=True, first=first, most=most, after=after, clients=clients)
         case at:
-            return Pause(at=at, first=first, most=max(1, len(clients) // 3), clients=clients)
+            return Pause(
+                at=at, first=first, most=max(1, len(clients) // 3), after=weighted(rng, _AFTER), clients=clients
+            )
 
 
 class _PauseNemesis:

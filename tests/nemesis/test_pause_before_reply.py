@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -98,6 +99,24 @@ def test_one_that_releases_is_caught_before_its_late_replies(
     releasing = Pause(at="releasing", first=2, clients=("c1", "c2", "c3"))
     assert releasing.inject(fake.world, "f1") == Impact(slow_links=LINKS, paused_clients=("c2",))
     assert not any(link.owners() for link in fake.cluster.links.values())
+
+
+@pytest.mark.parametrize(("after", "requests", "stopped_at"), [(0, 3, 0), (1, 3, 1), (2, 3, 2), (2, 2, 1), (1, 1, 0)])
+def test_one_that_extends_reads_some_late_replies_first_if_it_has_so_many_requests(
+    monkeypatch: pytest.MonkeyPatch, after: int, requests: int, stopped_at: int
+) -> None:
+    """It extends for as many late replies, again and again. `stopped_at`: at which request."""
+    fake = FakeWorld(topology(clients=3, nodes=3))
+    slept_ms = [0.0]
+    world = replace(fake.world, sleep=lambda seconds: slept_ms.append(seconds * 1000))
+    request = lambda: int(sum(slept_ms) / pause_before_reply.REPLIES_LATE_MS) % (requests + 1)  # noqa: E731
+    fake.clients["c2"].inside = lambda: True
+    monkeypatch.setattr(
+        fake.clients["c2"], "is_at", lambda step: step == ("extending" if request() < requests else "inside")
+    )
+    extending = Pause(at="extending", first=1, after=after, clients=("c1", "c2", "c3"))
+    assert extending.inject(world, "f1").paused_clients == ("c2",)
+    assert request() == stopped_at
 
 
 @pytest.mark.parametrize("where", ["inside", "releasing"])
