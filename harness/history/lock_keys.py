@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from harness.history.calls import GRANTS
+from harness.history.commands import ADD
 from harness.history.key_changes import SETS
 from harness.history.ledger import Ledger
 
@@ -60,6 +61,24 @@ def keys_of_single_sections(run: RunTables, ledger: Ledger) -> set[str]:
     may_share = int((sections["shared"] == 1).sum()) if "shared" in sections else len(sections)
     is_one_each = len(each) >= _NEARLY_ALL * may_share and not (each > 1).any()
     return names if is_one_each and 2 * int((deleted == "release").sum()) > len(deleted) else set()
+
+
+def keys_of_single_holders(run: RunTables, ledger: Ledger, key: str) -> set[str]:
+    """Of a lock that lets one client in, the names on the nodes of the keys that are there while a client holds `key`,
+    whatever their type: nearly all granted acquires set them where they were free, and hardly any added to them."""
+    if not run.is_exclusive:
+        return set()
+    rows, granted = ledger.rows, len(run.calls("acquire", "ok", key))
+    acquires = rows[((rows["f"] == "acquire") & rows["is_in_call"]).to_numpy(bool)]
+    found = set()
+    for name in {str(each) for each in acquires["key"].unique() if key in str(each)}:
+        own = acquires[(acquires["key"] == name).to_numpy(bool)]
+        is_set = (own["what"] == "set") & (own["outcome"] == "ok")
+        sections = own[is_set.to_numpy(bool)][["task", "life", "section"]].drop_duplicates()
+        added = int(((own["what"] == "changed") & own["did"].isin(ADD)).sum())
+        if len(sections) >= max(1, _NEARLY_ALL * granted) and added <= (1 - _NEARLY_ALL) * granted:
+            found.add(name)
+    return found
 
 
 def by_its_setter(rows: pd.DataFrame) -> Any:

@@ -24,6 +24,7 @@ from harness.history.fault_windows import FOREVER_NS, between, longest_windows, 
 from harness.history.groups import Groups, codes_of, grouped, placed, rows_of
 from harness.history.key_changes import ENDINGS
 from harness.history.link_activity import Activity, Links
+from harness.history.lock_keys import keys_of_single_holders
 from harness.history.standing_still import ran_ns
 
 if TYPE_CHECKING:
@@ -215,13 +216,13 @@ def waiting_clients(run: Recorded, ledger: Ledger) -> list[Waiting]:
 def names_of(run: Recorded, key: str) -> Set[str]:
     """What the key is called on the nodes; empty if that is not known."""
     known = run.lock_keys
-    if run.ops["key"].nunique() == 1:
+    if known and run.ops["key"].nunique() == 1:
         return known
     names = {name for name in known if key in name}
     if run.owners is not None:
         own = run.owners.holdings
         names |= known & set(own["key"][(own["lock_key"] == key).to_numpy(bool)].astype(str).unique())
-    return names
+    return names or (set() if run.ledger is None else keys_of_single_holders(run, run.ledger, key))
 
 
 def free_times(run: Recorded, names: Set[str], key: str, since_ns: int, until_ns: int) -> list[tuple[int, int]]:

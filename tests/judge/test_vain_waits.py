@@ -22,11 +22,25 @@ def blocked(
     expired: float = 411,
     ttl_ms: int = 400,
     others: float = 60,
+    key: str = "k1",
+    added: bool = False,
 ) -> History:
-    """c1 never gives its key back. c2 is blocked on a list from 60 on, `others` later, until c9 gives the lock back."""
+    """c1 never gives its key back. c2 is blocked on a list from 60 on, `others` later, until c9 gives the lock back.
+    `key`: any other is a set of those that are inside. `added`: and of c8, which asked in between."""
+
+    def sets(client: str, value: str, at: float) -> None:
+        words = f"SET {key} {value} NX PX 400" if key == "k1" else f"ZADD {key} 1 {value}"
+        history.request(client, "n1", words, at - 1, at)
+        history.seen("n1", "set", at, value if key == "k1" else None, key=key, ttl=400)
+        if key != "k1":
+            history.called(words)
+
     history = History(ttl_ms=ttl_ms, nodes=1, clients=9).watch("n1").op("c1", "acquire", "info", 1, 8, 12)
-    history.request("c1", "n1", "SET k1 a NX PX 400", 10, 11).seen("n1", "set", 11, "a", ttl=400)
-    history.seen("n1", "expired", expired)
+    sets("c1", "a", 11)
+    if added:
+        history.op("c8", "acquire", "fail", 1, 20, 40).request("c8", "n1", f"ZADD {key} 2 b", 29, 30)
+        history.seen("n1", "changed", 30, key=key).called(f"ZADD {key} 2 b")
+    history.seen("n1", "expired", expired, key=key)
     for number in range(2, 2 + clients):
         of = f"c{number}"
         history.op(of, "acquire", "fail", 1, 50, woken + 4)
@@ -35,8 +49,8 @@ def blocked(
         history.request(of, "n1", f"BLPOP k1:wake {limit}", since, woken, did=False)
         history.request(of, "n1", f"SET k1 {of} NX PX 400", woken + 2, woken + 3, reply="null", did=False)
     history.section("c9", woken - 45, woken - 5, asked=woken - 50)
-    history.request("c9", "n1", "SET k1 z NX PX 400", woken - 49, woken - 48).seen("n1", "set", woken - 48, "z")
-    history.request("c9", "n1", "DEL k1", woken - 3, woken - 2).seen("n1", "deleted", woken - 2)
+    sets("c9", "z", woken - 48)
+    history.request("c9", "n1", f"DEL {key}", woken - 3, woken - 2).seen("n1", "deleted", woken - 2, key=key)
     history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(90_000), ms(95_000), ms(99_000)
     return history
 
@@ -52,6 +66,11 @@ def test_clients_that_are_blocked_past_every_lease_are_not_woken_by_an_expiry(li
     assert told.explanations[0].cause == "blocked too long"
     if limit == "9":
         golden(told.explanations[0].sentence)
+
+
+@pytest.mark.parametrize(("key", "added", "found"), [("s:k1", False, 1041), ("s", False, None), ("s:k1", True, None)])
+def test_so_it_is_of_a_set_that_is_there_while_a_client_is_inside(key: str, added: bool, found: float | None) -> None:
+    assert longest(blocked(key=key, added=added)) == (found and pytest.approx(found))
 
 
 def test_one_that_sleeps_for_a_second_shows_that_no_timer_wakes_the_others() -> None:
@@ -162,6 +181,7 @@ def told(
     heard: float = 1_000.5,
     taken_again: float = 0,
     key: str = "k1",
+    added: bool = False,
 ) -> History:
     """Every 3,000 ms c3 takes the key for 1,000 ms; c2 looks, is refused, is told of the release, and looks again only
     so much later."""
