@@ -172,6 +172,25 @@ def _was_carried_out(run: Recorded, client: str, node: str, stay: _Stay, left_ns
     return bool(answered) and all(answered)
 
 
+def _is_unsent(run: Recorded, one: _Ineffective) -> bool:
+    """Whether the client, whose acquire had asked these nodes for the key, sent them no request about it in its
+    release, nor about its value before the key came free."""
+    if (ledger := run.whole_ledger) is None or one.set_again:
+        return False
+    use, between = one.use, ledger.sent.between
+    for node in one.nodes:
+        acquiring = between(use.client, node, use.asked_ns, use.start_ns)
+        releasing = between(use.client, node, use.left_ns, use.done_ns)
+        later = between(use.client, node, use.done_ns, one.until_ns)
+        if (
+            not any(use.name in each.keys and use.value in each.arguments for each in acquiring)
+            or any(use.name in (*each.keys, *each.arguments) for each in releasing)
+            or any(use.value in each.arguments for each in later)
+        ):
+            return False
+    return True
+
+
 def _example(run: Recorded, one: _Ineffective) -> dict[str, object]:
     section, other = run.sections.iloc[one.section], None if one.set_again else another_key(run, one.use)
     return {
@@ -180,6 +199,7 @@ def _example(run: Recorded, one: _Ineffective) -> dict[str, object]:
         "nodes": one.nodes,
         "set_again": one.set_again,
         **({} if other is None else {"another_key": other.in_words()}),
+        **({"is_unsent": True} if _is_unsent(run, one) else {}),
     }
 
 
@@ -188,6 +208,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     how = "was set again" if example["set_again"] else "stayed"
     cause: Cause = "set again" if example["set_again"] else "another key" if "another_key" in example else "stayed"
     why = f": {example['another_key']}" if "another_key" in example else ""
+    if "is_unsent" in example:
+        cause, why = "unsent release", f"; the release sent {case.listed('nodes')} no request"
     return Told(
         f"The lock told {example['client']} at {case.at()} that it was released, but its value {how} on "
         f"{case.listed('nodes')}, so that no majority was free for another {case.lasting()}{why}.",

@@ -37,6 +37,7 @@ from fencepost.history import process_of
 from fencepost.quorum import quorum
 from fencepost.text import milliseconds, out_of, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.renewals import renewed_another_key
 from harness.figures import KeyFigures, Row
 from harness.history.calls import GRANTS
 from harness.history.fault_windows import FOREVER_NS
@@ -46,7 +47,7 @@ from harness.history.ledger import Ledger
 from harness.history.link_activity import Activity
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded, named
-from harness.history.renewal_requests import could_renew, renewal_requests
+from harness.history.renewal_requests import could_renew, renewal_requests, renewals_of_another_key
 from harness.history.standing_still import ran_ns
 from harness.history.waits import SECOND_NS
 from harness.verdict import Answer
@@ -112,7 +113,7 @@ def check(run: Recorded) -> Answer:
         f"the lock let the leases of {plural(len(missed), 'section')} end and did not renew them, although the client "
         f"ran and no fault was in the way; for a whole lease it sent none{_how_many(missed)}"
     )
-    return Answer(figures, (MISSED.of(missed, text, partial(_example, run)),))
+    return Answer(figures, (MISSED.of(missed, text, partial(_example, run, ledger)),))
 
 
 def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
@@ -242,8 +243,9 @@ def _sent_none(lease: _Lease, _asked: Sequence[Request]) -> bool:
     return is_harmless and lease.is_calm(soon_ns)
 
 
-def _example(run: Recorded, one: _Missed) -> dict[str, object]:
+def _example(run: Recorded, ledger: Ledger, one: _Missed) -> dict[str, object]:
     row = run.sections.iloc[one.section]
+    others = renewals_of_another_key(run, row, one.begun_ns, one.at_ns)
     return {
         **named(row),
         "at_ms": run.at_ms(one.at_ns),
@@ -252,6 +254,7 @@ def _example(run: Recorded, one: _Missed) -> dict[str, object]:
         **({"failed": one.failed} if one.failed else {}),
         **({"renewed_ms": run.at_ms(one.begun_ns)} if one.was_renewed else {}),
         "left_ms": run.at_ms(row.end_ns),
+        **({"instead": renewed_another_key(run, ledger, others)} if len(others) else {}),
     }
 
 
@@ -263,12 +266,14 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     sent = "had not sent one request to renew it" if since == "granted_ms" else "sent no request to renew it any more"
     if "failed" in case.example:
         sent = f"sent none after {case.counted('failed', 'request')} to renew it that failed"
+    if "instead" in case.example:
+        sent = case.text("instead")
     ended = f"The key had expired on {nodes} by" if nodes else "The lock said that it was no longer held at"
     return Told(
         f"{client} was granted the lock at {case.at('granted_ms')} and was inside until {case.at('left_ms')}. {ended} "
         f"{case.at()}, {milliseconds(after_ms)} after {begun}, because the lock {sent}. {client} ran, no fault was "
         "in the way, and whenever it had asked before, the lock had said that it was still held.",
-        cause="not renewed",
+        cause="renewed another key" if "instead" in case.example else "not renewed",
     )
 
 

@@ -199,7 +199,7 @@ UNFOUNDED: Final = FindingKind(
     "lease-without-majority",
     "lease",
     _told,
-    comes_of=("not prolonged", "not renewed", "refused renewal", "renewed elsewhere"),
+    comes_of=("not prolonged", "not renewed", "refused renewal", "renewed elsewhere", "renewed another key"),
     noun="section(s) not backed by a majority",
     surveyed="validity",
 )

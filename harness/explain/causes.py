@@ -37,6 +37,7 @@ Cause = Literal[
     "not renewed",
     "refused renewal",
     "renewed elsewhere",
+    "renewed another key",
     "absent node",
     "majority refused",
     "stuck keys",
@@ -114,6 +115,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "not renewed": "the lock sent no renewal",
     "refused renewal": "a renewal was refused, and the lock did not tell its client",
     "renewed elsewhere": "a renewal was sent to a node that did not hold the key",
+    "renewed another key": "the lock renewed another key than the one that it held",
     "absent node": "a single node was down, hung, answering errors or out of reach",
     "majority refused": "the lock refused an acquire that a majority of the nodes had granted",
     "stuck keys": "orphaned keys were stuck",
@@ -181,7 +183,7 @@ COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
     "renewed unheld": ("prolonged", "stayed", *UNRELEASED),
     "no expiry": ("place kept", "never given back", "dead entry", "cancelled entry", "entry of a refused call"),
     "short TTL": ("expired",),
-    "expired": ("not renewed", "refused renewal", "renewed elsewhere", "short TTL"),
+    "expired": ("not renewed", "refused renewal", "renewed elsewhere", "renewed another key", "short TTL"),
     "nested release": ("deleted", "deleted by itself", "overwritten"),
 }
 """What a cause may come of itself: a client takes for its own what has its value, or what it set too late."""

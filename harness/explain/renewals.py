@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+import pandas as pd
+
 from fencepost.history import process_of
 from fencepost.quorum import quorum
 from fencepost.text import listed, plural, printable
 from harness.explain.causes import Cause
 from harness.explain.examples import Side
+from harness.explain.requests import how_sent
 from harness.explain.words import at
 from harness.history.error_replies import ERROR_REPLY
 from harness.history.ledger import Ledger
@@ -21,6 +24,7 @@ from harness.history.renewal_requests import (
     misdirected_renewals,
     renewal_requests,
     renewals_by_node,
+    renewals_of_another_key,
     said_no,
 )
 
@@ -65,11 +69,22 @@ def renewals_ended(run: Recorded, side: Side, by_ns: int) -> tuple[str, Cause | 
         for section in _before(run, side)
         for one in renewal_requests(run, ledger.sent, section, keys)[-1:]
     )
+    if len(others := renewals_of_another_key(run, side, side.start_ns, by_ns)):
+        return f"{side.client} {renewed_another_key(run, ledger, others)}", "renewed another key"
     section, before = next(earlier, (side, None))
     is_sure = before is not None and not _may_be_of_another_call(ledger, section, before)
     since = f", and none for any lease since {_sent(run, before)}" if before is not None and is_sure else ""
     was_free = could_renew(run, process_of(side.client), side.key, side.start_ns, by_ns)
     return f"{side.client} had sent no request to renew it{since}", "not renewed" if was_free else None
+
+
+def renewed_another_key(run: Recorded, ledger: Ledger, changes: pd.DataFrame) -> str:
+    """`had sent no request to renew it, but 3 that kept k1-alive (the last: outside any call it sent SET to n1 at …)`.
+    `changes`: rows of the ledger."""
+    number, last = int(changes["request"].nunique()), ledger.change(int(changes.index[-1]))
+    key = printable(str(last["key"]))
+    which = f"one that kept {key} (" if number == 1 else f"{number} that kept {key} (the last: "
+    return f"had sent no request to renew it, but {which}{how_sent(run, last)})"
 
 
 def _misdirected(run: Recorded, elsewhere: Misdirected) -> str:

@@ -20,6 +20,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import pandas as pd
+
 from fencepost.history import process_of
 from fencepost.quorum import quorum
 from harness.history.calls import GRANTS
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 LEAST: Final = 3
 _SET: Final = ("set", "overwritten", "changed")
+_KEEPS: Final = (*_SET, "prolonged")
+_RENEW: Final = ("extend", "held")
 QUESTIONS: Final = (
     *("GET", "MGET", "EXISTS", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "TYPE", "STRLEN"),
     *("HGET", "HMGET", "HGETALL", "HEXISTS", "HLEN", "HKEYS", "SISMEMBER", "SMEMBERS", "SCARD"),
@@ -69,6 +73,29 @@ def renewals_by_node(
         ]
         for node in run.nodes
     }
+
+
+def renewals_of_another_key(run: Recorded, section: Any, since_ns: int, by_ns: int) -> pd.DataFrame:
+    """The changes that the client's requests of this time made to keys with the name of the section's key which only
+    renewals touch: no acquire and no release of any client. Rows of the ledger."""
+    rows = _of_renewals_alone(run)
+    own = (rows["client"] == process_of(str(section.client))) & (rows["meant"] == section.key)
+    found: pd.DataFrame = rows[(own & rows["from_client_ns"].between(since_ns, by_ns)).to_numpy(bool)]
+    return found
+
+
+@lru_cache(maxsize=1)
+def _of_renewals_alone(run: Recorded) -> pd.DataFrame:
+    """`meant`: the key that clients ask for. A process that notes what its tasks send has sent the rest in the
+    background."""
+    ledger = run.whole_ledger
+    assert ledger is not None, "else it would not be known what touched a key"
+    rows = ledger.rows[(ledger.rows["request"] >= 0).to_numpy(bool)]
+    is_renewal = ~rows["is_in_call"] | rows["f"].isin(_RENEW) | (rows["f"].isna() & ledger.wire.notes_tasks)
+    touched = {*run.lock_keys, *rows["key"][~is_renewal].astype(str)}
+    own = rows[(is_renewal & rows["what"].isin(_KEEPS) & ~rows["key"].isin(list(touched))).to_numpy(bool)]
+    meant = ledger.calls.meant_by(own["key"].astype(str).unique())
+    return own.assign(meant=[next(iter(meant[str(key)]), "") for key in own["key"]])
 
 
 def said_no(ledger: Ledger, one: Request) -> bool:

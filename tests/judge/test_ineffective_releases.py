@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from harness.checkers.explained import explain
 from harness.checkers.ineffective_releases import Figures, check
-from harness.verdict import Answer
+from harness.verdict import Answer, Verdict
 from tests.golden import Golden
 from tests.judge.histories import History
 
@@ -62,6 +63,7 @@ def test_keys_that_stay_on_a_majority_keep_everybody_out(golden: Golden) -> None
             "for_ms": 740,
             "nodes": ("n1", "n2"),
             "set_again": False,
+            "is_unsent": True,
         },
     )
 
@@ -183,3 +185,26 @@ def test_a_lock_that_is_given_back_when_it_is_asked_for_keeps_nobody_out(
     """c1 keeps it until 800, and is asked for it then, or never."""
     history = released(800, 800, 800).wanted(since, until)
     assert found(history, is_wanted=False).figures.ineffective == number
+
+
+@pytest.mark.parametrize(
+    ("words", "at", "cause"),
+    [
+        (None, 0, "unsent release"),
+        ("DEL k1", 55, "stayed"),
+        ("EVALSHA f00 1 k1 v1", 300, "stayed"),
+        ("EVALSHA f00 1 k1 v2", 300, "unsent release"),
+        ("DEL k2", 55, "unsent release"),
+    ],
+)
+def test_a_release_that_sent_nothing(words: str | None, at: float, cause: str, golden: Golden) -> None:
+    history = released(900, 800, 900)
+    for node in NODES:
+        history.request("c1", node, "SET k1 v1 NX PX 2000", 7, 9)
+        if words is not None:
+            history.request("c1", node, words, at, at + 1, reply="0", did=False)
+    (finding,) = found(history).findings
+    (told,) = explain(history.recorded(), Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == cause
+    if words is None:
+        golden(told.explanations[0].sentence)

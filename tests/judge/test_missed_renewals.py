@@ -61,6 +61,39 @@ def test_a_lock_that_sends_no_renewal_broke_its_promise(golden: Golden) -> None:
     golden(told.explanations[0].sentence)
 
 
+def elsewhere(key: str, f: str = "held", at: float = 200) -> str:
+    """Two requests in each section keep another key. Which cause is told, and how."""
+    made = renewing()
+    for start in STARTS:
+        section(made, start)
+        if f != "held":
+            made.op("c2", f, "fail", round(start), start + at - 2, start + at + 2)
+        for sent in (at, at + 100):
+            client = "c1" if f == "held" else "c2"
+            made.request(client, "n1", f"SET {key} x PX 400", start + sent, start + sent + 1)
+            made.seen("n1", "set" if sent == at else "overwritten", start + sent + 1, "x", key=key, ttl=400)
+    run = made.seen("n1", "blind", 9_000).recorded()
+    (finding,) = check(run).findings
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    explanation = told.explanations[0]
+    return f"{explanation.cause}: {explanation.sentence}"
+
+
+def test_a_lock_that_renews_another_key(golden: Golden) -> None:
+    told = elsewhere("alive:k1")
+    assert told.startswith("renewed another key")
+    golden(told)
+
+
+@pytest.mark.parametrize(
+    ("key", "f", "at"),
+    [("alive", "held", 200), ("alive:k1", "acquire", 200), ("alive:k1", "held", 450)],
+    ids=["it does not have the lock's name", "another client's acquire does so, too", "too late"],
+)
+def test_not_every_key_that_a_client_keeps_was_meant_to_be_the_lock(key: str, f: str, at: float) -> None:
+    assert elsewhere(key, f, at).startswith("not renewed")
+
+
 @pytest.mark.parametrize(("until", "number"), [(393, 2), (300, 0)])
 def test_a_lock_that_says_at_its_leases_end_that_it_is_lost_did_not_renew_it_either(until: float, number: int) -> None:
     made = renewing()
