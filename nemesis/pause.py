@@ -37,6 +37,11 @@ MORE_WITHIN_S = 0.25
 """How long to wait for further clients when one was caught."""
 RIVAL_WITHIN_TTLS = 0.5
 """How long a stopped client is not woken yet, because no other client is inside with its key."""
+LEASE_WITHIN_TTLS = 2
+"""The same, of a client that was stopped inside while another one asks for its key: some leases last for longer than
+the TTL."""
+_UNWANTED_S = 0.05
+"""A client that is refused asks again within this time."""
 _RIVAL_LOOK_EVERY_S = 0.002
 LOOK_EVERY_S = 0.000_5
 SEEN_WITHIN_S = 0.3
@@ -203,8 +208,8 @@ class Pause(TargetFields, frozen=True):
         """Wakes clients that were stopped at a step which they have yet to finish, if that is soon possible, at the
         worst moment for it: when another client is inside with the same key."""
         clients = [world.clients[name] for name in impact.paused_clients]
-        if self.aimed_at not in (None, "inside") and self.connection is msgspec.UNSET:
-            _wake_beside_rivals(world, clients, self.aimed_at, RIVAL_WITHIN_TTLS * world.topology.ttl_ms / 1000)
+        if self.aimed_at and self.connection is msgspec.UNSET:
+            _wake_beside_rivals(world, clients, self.aimed_at)
         nodes = [world.cluster.nodes[name] for name in impact.nodes]
         ends: list[Callable[[], None]] = [client.resume for client in clients] + [node.resume for node in nodes]
         if impact.slow_links:  # they are healed already, unless that took too long
@@ -233,16 +238,23 @@ class Pause(TargetFields, frozen=True):
         return Evidence(links.holds and not still, "; ".join(words) or "nothing had been paused")
 
 
-def _wake_beside_rivals(world: World, stopped: Sequence[Client], step: Step, within_s: float) -> None:
+def _wake_beside_rivals(world: World, stopped: Sequence[Client], step: Step) -> None:
     """Wake each of the stopped clients as soon as another client is inside with its key. Those that meet none in time
-    stay stopped."""
+    stay stopped. One that is inside itself is woken, too, when no other client asks for its key any more."""
     others = [client for client in world.clients.values() if client not in stopped]
-    waiting, deadline = list(stopped), time.monotonic() + within_s
-    while waiting and time.monotonic() < deadline and not world.called_off():
+    waiting, began = list(stopped), time.monotonic()
+    within_s = (LEASE_WITHIN_TTLS if step == "inside" else RIVAL_WITHIN_TTLS) * world.topology.ttl_ms / 1000
+    wanted_at = dict.fromkeys((client.name for client in stopped), began)
+    while waiting and (now := time.monotonic()) < began + within_s and not world.called_off():
         in_use = set[int]().union(*(client.keys_at("inside") for client in others))
-        for client in [client for client in waiting if client.keys_at(step) & in_use]:
-            client.resume()
-            waiting.remove(client)
+        wanted = set[int]().union(*(client.keys_at("acquiring") for client in others if not client.is_paused()))
+        for client in list(waiting):
+            if client.keys_at(step) & wanted:
+                wanted_at[client.name] = now
+            is_unwanted = step == "inside" and now - wanted_at[client.name] > _UNWANTED_S
+            if client.keys_at(step) & in_use or is_unwanted:
+                client.resume()
+                waiting.remove(client)
         world.sleep(_RIVAL_LOOK_EVERY_S)
 
 

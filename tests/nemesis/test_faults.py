@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 from random import Random
+from time import monotonic
 from types import SimpleNamespace
 
 import pytest
@@ -687,6 +688,24 @@ def test_a_client_stopped_while_it_acquires_wakes_up_when_another_is_inside_with
         assert next(looks) == woken_after + 1, "it was woken at once"
     else:
         assert next(looks) > 10, "another key is no reason, so it slept on"
+
+
+@pytest.mark.parametrize(
+    ("is_wanted", "is_stopped", "sleeps_on"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_a_client_stopped_inside_sleeps_until_its_lease_is_over_if_another_asks_for_its_key(
+    fake: FakeWorld, is_wanted: bool, is_stopped: bool, sleeps_on: bool
+) -> None:
+    """The other one is let in after 1.2 s, which is within two TTLs."""
+    began, rival = monotonic(), fake.clients["c2"]
+    fake.clients["c1"].inside = lambda: True
+    fault = Pause(inside=True, clients=("c1",))
+    impact = fault.inject(fake.world, "f1")
+    rival.acquiring, rival.paused = lambda: is_wanted, is_stopped
+    rival.inside = lambda: monotonic() > began + 1.2
+    assert fault.heal(fake.world, "f1", impact).holds
+    assert not fake.clients["c1"].paused
+    assert (monotonic() - began > 1.2) == sleeps_on
 
 
 def test_a_client_that_had_ended_before_its_kill_is_a_miss(fake: FakeWorld) -> None:
