@@ -184,7 +184,7 @@ def _is_unsent(run: Recorded, one: _Ineffective) -> bool:
         later = between(use.client, node, use.done_ns, one.until_ns)
         if (
             not any(use.name in each.keys and use.value in each.arguments for each in acquiring)
-            or any(use.name in (*each.keys, *each.arguments) for each in releasing)
+            or any({use.name, use.value} & {*each.keys, *each.arguments} for each in releasing)
             or any(use.value in each.arguments for each in later)
         ):
             return False
@@ -199,7 +199,7 @@ def _example(run: Recorded, one: _Ineffective) -> dict[str, object]:
         "nodes": one.nodes,
         "set_again": one.set_again,
         **({} if other is None else {"another_key": other.in_words()}),
-        **({"is_unsent": True} if _is_unsent(run, one) else {}),
+        **({"is_unsent": True} if other is None and _is_unsent(run, one) else {}),
     }
 
 

@@ -288,7 +288,7 @@ OUTLASTS_KEYS: Final = FindingKind(
     "lease",
     _explained,
     stands_for="expired",
-    comes_of=("too few nodes", "granted on errors", "own old key", "another reply"),
+    comes_of=("too few nodes", "granted on errors", "granted when refused", "own old key", "another reply"),
     noun="lease(s) longer than their keys live",
     surveyed="validity",
 )

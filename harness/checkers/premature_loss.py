@@ -162,7 +162,7 @@ LOST_EARLY: Final = FindingKind(
     _told,
     comes_of=(
         *("deleted", "deleted by itself", "another task's release", "shared value"),
-        *("overwritten", "expired", "too few nodes"),
+        *("overwritten", "expired", "too few nodes", "granted when refused"),
     ),
     noun="lease(s) lost early",
 )

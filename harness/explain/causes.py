@@ -7,6 +7,7 @@ from typing import Final, Literal, NamedTuple
 Cause = Literal[
     "too few nodes",
     "granted on errors",
+    "granted when refused",
     "granted unasked",
     "deleted",
     "deleted by itself",
@@ -85,6 +86,7 @@ Cause = Literal[
 IN_WORDS: Final[dict[Cause, str]] = {
     "too few nodes": "too few nodes had granted it",
     "granted on errors": "an acquire was granted although the nodes had answered errors",
+    "granted when refused": "an acquire was granted although the nodes had refused it",
     "granted unasked": "an acquire was granted without a request to the nodes",
     "deleted": "the key was deleted by a client that did not own it",
     "deleted by itself": "the lock deleted the key of its own holder",
@@ -174,7 +176,16 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {
-    "too few nodes": ("granted on errors", "granted unasked", "read as own", "own old key", "another reply"),
+    "too few nodes": (
+        *(
+            "granted on errors",
+            "granted when refused",
+            "granted unasked",
+            "read as own",
+            "own old key",
+            "another reply",
+        ),
+    ),
     "own old key": ("stayed", *UNRELEASED),
     "deleted": ("set again", "another key", "another task's release"),
     "deleted by itself": ("shared value", "set again"),

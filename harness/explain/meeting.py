@@ -22,6 +22,7 @@ from harness.explain.woken_early import woken_early
 from harness.explain.words import at
 from harness.history.recorded import Recorded
 
+_FEW: Final = ("too few nodes", "granted when refused")
 UNRECORDED: Final = "One of the two sections was not recorded, so it is unknown how this happened."
 
 
@@ -44,9 +45,9 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 def _closer(run: Recorded, wire: WireRequests | None, first: Reason, earlier: Side, later: Side) -> Iterator[Reason]:
     """What the requests show beyond the first reason, most telling first."""
-    if first.cause in ("too few nodes", "granted on errors", "unknown"):
+    if first.cause in (*_FEW, "granted on errors", "unknown"):
         yield from _without_majority(run, wire, first, earlier, later)
-    if first.cause in ("too few nodes", "overwritten", "unknown") and (early := woken_early(run, wire, earlier, later)):
+    if first.cause in (*_FEW, "overwritten", "unknown") and (early := woken_early(run, wire, earlier, later)):
         yield early
     known = first.text.removesuffix(NOT_RECORDED).rstrip()
     if first.cause in ("overwritten", "unknown"):

@@ -87,8 +87,22 @@ def few_had_granted(run: Recorded, evidence: Evidence, side: Side) -> Reason | N
     if not granted and (old := read_own_old(run, evidence.wire, side)):
         return Reason(old, "own old key")
     late = [node for node, one in said.items() if one.has_earlier_yes]
-    tail = f" ({yes_to_another_request(side.client, late)})" if late else ""
-    return Reason(f"{who} had granted it{tail}.", "another reply" if late else "too few nodes")
+    if late:
+        return Reason(f"{who} had granted it ({yes_to_another_request(side.client, late)}).", "another reply")
+    if refused := refused_by(said):
+        return Reason(f"No node had granted it: {listed(refused)} had refused it.", "granted when refused")
+    return Reason(f"{who} had granted it.", "too few nodes")
+
+
+def refused_by(said: Mapping[str, NodeReply]) -> list[str]:
+    """The nodes that refused it, if a majority did and no node granted it; else none."""
+    refused = sorted(
+        node
+        for node, one in said.items()
+        if one.word == "no" and one.request is not None and error_of(one.request.reply) is None
+    )
+    is_granted = any(one.yes for one in said.values())
+    return refused if len(refused) >= quorum(len(said)) and not is_granted else []
 
 
 def counted_errors(said: Mapping[str, NodeReply]) -> str:

@@ -13,7 +13,7 @@ from harness.explain.evidence import Evidence
 from harness.explain.examples import Side
 from harness.explain.expiries import over_at_once
 from harness.explain.let_in import late_release, let_in
-from harness.explain.node_replies import NodeReply, counted_errors
+from harness.explain.node_replies import NodeReply, counted_errors, refused_by
 from harness.explain.nodes import Loss, NodePart, went_down
 from harness.explain.renewals import renewals_ended
 from harness.explain.requests import client_of, who_did
@@ -372,6 +372,7 @@ def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
             who = f"only {listed(yes)} had granted it" if yes else "no node had granted it"
             late = [node for node, one in said.items() if one.has_earlier_yes]
             note = yes_to_another_request(side.client, late) if late else counted_errors(said)
+            note = note or (f"{listed(refused)} had refused it" if (refused := refused_by(said)) else "")
             texts.append(f"{side.client} acquired the lock although {who}{_absent(said, note)}")
     if not texts:
         return ""
@@ -386,8 +387,9 @@ def _cause_of_few(parts: Sequence[NodePart], earlier: Side, later: Side) -> Caus
     replies = [said for _, said in _replies(parts, earlier, later)]
     if any(map(counted_errors, replies)):
         return "granted on errors"
-    is_late = any(one.has_earlier_yes for said in replies for one in said.values())
-    return "another reply" if is_late else "too few nodes"
+    if any(one.has_earlier_yes for said in replies for one in said.values()):
+        return "another reply"
+    return "granted when refused" if any(map(refused_by, replies)) else "too few nodes"
 
 
 def _counts(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:

@@ -117,11 +117,16 @@ def test_what_belongs_to_a_transaction_is_not_done_when_it_is_queued() -> None:
 
 @pytest.mark.parametrize(
     ("said", "cause"),
-    [("nil ERR OK", "granted on errors"), ("ERR ERR nil", "granted on errors"), ("ERR nil nil", "too few nodes")],
+    [
+        ("nil ERR OK", "granted on errors"),
+        ("ERR ERR nil", "granted on errors"),
+        ("ERR nil nil", "granted when refused"),
+        ("OK nil nil", "too few nodes"),
+    ],
 )
-def test_errors_that_make_a_majority_together_with_grants_are_told(said: str, cause: str, golden: Golden) -> None:
+def test_errors_and_refusals_that_make_a_majority_are_told(said: str, cause: str, golden: Golden) -> None:
     story = Story().watched().let_in("c1", 10, 50, "OK OK OK").saw(10, "set", "n1 n2 n3", "c1")
     told = story.let_in("c2", 30, 60, said).told("overlap")
     assert told.cause == cause
-    if cause == "granted on errors":
+    if cause != "too few nodes":
         golden(told.sentence)
