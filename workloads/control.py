@@ -35,7 +35,9 @@ class State(IntEnum):
     EXTENDING = 7
     """Inside, while it extends its lease."""
     REENTERING = 8
-    """Inside, while it acquires once more, or undoes that."""
+    """Inside, while it acquires once more."""
+    LEAVING = 9
+    """Inside, while it undoes that."""
 
 
 class Control:

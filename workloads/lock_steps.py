@@ -176,7 +176,7 @@ class LockSteps:
             raise UsageError(f"{self.client} has acquired {outer.key} only once and cannot leave; release it")
         inner = self._inner.pop()
         invoke_ns = monotonic_ns()
-        self._control.enter(State.REENTERING, invoke_ns)
+        self._control.enter(State.LEAVING, invoke_ns)
         left, error = self._answer(lambda: self._lock.release(inner))
         complete_ns = monotonic_ns()
         self._control.enter(State.INSIDE, complete_ns)

@@ -32,6 +32,7 @@ _ENDED: Final = {
     "extending": "extend",
     "inside": "inside",
     "reentering": "inside",
+    "leaving": "inside",
     "releasing": "release",
     "resting": "rest",
 }

@@ -34,10 +34,10 @@ from workloads.control import NEVER_NS, Control, State
 from workloads.secrecy import hidden
 
 STATES_OF: Mapping[Step, frozenset[State]] = {
-    "inside": frozenset({State.INSIDE, State.EXTENDING, State.REENTERING}),
-    "acquiring": frozenset({State.ACQUIRING}),
-    "extending": frozenset({State.EXTENDING, State.REENTERING}),
-    "releasing": frozenset({State.RELEASING}),
+    "inside": frozenset({State.INSIDE, State.EXTENDING, State.REENTERING, State.LEAVING}),
+    "acquiring": frozenset({State.ACQUIRING, State.REENTERING}),
+    "extending": frozenset({State.EXTENDING, State.REENTERING, State.LEAVING}),
+    "releasing": frozenset({State.RELEASING, State.LEAVING}),
 }
 RESOURCE_TIMEOUT_MS = 2_000
 """How long a client waits for the resource. Long, because the resource is not what is being tested."""

@@ -78,6 +78,10 @@ def test_a_client_may_be_looked_at_while_others_kill_and_restart_and_stop_it(
     assert [end.how for end in ends] == ["killed"] * ROUNDS + ["cut-off"], "nobody is taken for one that died by itself"
 
 
-@pytest.mark.parametrize("state", [State.EXTENDING, State.REENTERING])
-def test_a_client_that_extends_or_acquires_once_more_is_inside_and_can_be_caught_extending(state: State) -> None:
-    assert [step for step, states in clients.STATES_OF.items() if state in states] == ["inside", "extending"]
+@pytest.mark.parametrize(
+    ("state", "also"), [(State.EXTENDING, set()), (State.REENTERING, {"acquiring"}), (State.LEAVING, {"releasing"})]
+)
+def test_a_client_that_extends_or_acquires_once_more_is_inside_and_can_be_caught_extending(
+    state: State, also: set[str]
+) -> None:
+    assert {step for step, states in clients.STATES_OF.items() if state in states} == {"inside", "extending", *also}

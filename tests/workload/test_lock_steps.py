@@ -89,7 +89,7 @@ def test_while_it_acquires_once_more_and_undoes_that_a_client_says_so(tmp_path: 
     for step in (lambda: steps.acquire("k1"), steps.reenter, steps.leave):
         step()
         seen.append(control.state)
-    assert seen == [State.ACQUIRING, State.INSIDE, *[State.REENTERING, State.INSIDE] * 2]
+    assert seen == [State.ACQUIRING, State.INSIDE, State.REENTERING, State.INSIDE, State.LEAVING, State.INSIDE]
 
 
 class Cancelled(Answering):
