@@ -337,14 +337,14 @@ class _Why(NamedTuple):
 def _reason(ledger: Ledger, change: Change, by: str, of: str) -> _Why | None:
     """How the request came to change the key of another; None if it had not compared its value."""
     value, is_ones = printable(str(change["was"])), process_of(by) == process_of(of)
-    if change["what"] in ("deleted", "prolonged") and ledger.sent.drew_it_too(change):
+    if change["what"] in ("deleted", "prolonged") and ledger.drew_it_too(change):
         shared = f"Both had drawn the same value, {value}."
         return _Why(shared, "another task's release" if is_ones else "shared value")
     if meant := _other_key(ledger, change):
         return _Why(f"It was the release of {printable(meant)}, and named another key.", "another key")
     if is_ones and ledger.sent.names_value(change):
         cause: Cause | None = "another task's release" if change["what"] == "deleted" else None
-        return _Why(f"It named the value that {of} had set, {value}: tasks of one process share it.", cause)
+        return _Why(f"It named the value that {of} had set, {value}.", cause)
     if read_ns := _read_ns(ledger, change):
         since = lasting(int(change["from_client_ns"]) - read_ns)
         return _Why(f"It had read the key {since} before, with another request; since then the key had changed hands.")

@@ -91,7 +91,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "deleted": "the key was deleted by a client that did not own it",
     "deleted by itself": "the lock deleted the key of its own holder",
     "late release": "a release was sent only when it had returned, and deleted the next holder's key",
-    "another task's release": "a release deleted the key of another task of its process, which has the same value",
+    "another task's release": "a release named the value of another task of its process, and deleted its key",
     "shared value": "several owners used the same value",
     "overwritten": "the key was overwritten",
     "looked first": "the lock looked whether it was free, and took it with a later request",

@@ -298,7 +298,7 @@ def _who_drew_the_same(
     if value is None or ledger is None:
         return None
     if loss.how == "deleted" and change is not None and change["client"] and not may_be_of(change, owner.client):
-        return change if ledger.sent.drew_it_too(change) else None
+        return change if ledger.drew_it_too(change) else None
     seen = evidence.set_of(again)
     if again.value != value or seen is None or seen.order is None:
         return None

@@ -117,10 +117,10 @@ def task_release(run: Recorded, owner: Side, entered: Side) -> str:
         value = printable(str(change["was"]))
         if change["sender"] in (None, owner.client):
             continue
-        if ledger.sent.drew_it_too(change):
+        if ledger.drew_it_too(change):
             why = f"Both tasks of {process} had set the same value, {value}; comparing it does not tell them apart"
         elif ledger.sent.names_value(change) and ledger.calls.key[change["call"]] == owner.key:
-            why = f"It named the value that {owner.client} had set, {value}: tasks of one process share it"
+            why = f"It named the value that {owner.client} had set, {value}"
         else:
             continue
         return (

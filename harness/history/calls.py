@@ -100,11 +100,11 @@ class Calls:
         found = {name: [of for of in keys if of in str(name)] for name in dict.fromkeys(names)}
         return {name: own if self.has_permits else own[:1] for name, own in found.items()}
 
-    def under_way(self, process: str, at_ns: int, key: str) -> list[int]:
-        """The calls of a process for this key at this time, one a task at most."""
+    def under_way(self, process: str, at_ns: int, key: str | None = None) -> list[int]:
+        """The calls of a process for this key, or for any, at this time, one a task at most."""
         begun = [self._begun(own, np.array([at_ns])) for own in self.of_process.get(process, [])]
         inside = [int(call[0]) for call, is_inside in begun if is_inside[0]]
-        return [call for call in inside if self.key[call] in ("", key)]
+        return [call for call in inside if key is None or self.key[call] in ("", key)]
 
     def _holds(self, call: Ints) -> Any:
         """Whether a client that has made this call last is inside."""

@@ -33,7 +33,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.history.calls import NO_CALL, Calls
+from fencepost.history import process_of
+from harness.history.calls import GRANTS, NO_CALL, Calls
 from harness.history.change_causes import NONE, ChangeRequests, WireRecord, find_causes
 from harness.history.entries import Entry, all_entries, keys_with_entries
 from harness.history.fault_windows import FOREVER_NS
@@ -106,6 +107,36 @@ class Ledger:
         request = pa.array(rows["request"].to_numpy(np.int64), mask=~is_own)
         asked = self.wire.requests["arguments"].take(request).to_pylist()
         return [own or by_script for own, by_script in zip(asked, rows["arguments"].tolist(), strict=True)]
+
+    def drew_it_too(self, change: Change) -> bool:
+        """Whether the client (or its task, if that is known) whose request made this change had named the key's value
+        to that node in an earlier acquire, and none of the node's answers to it had shown the value before: so it
+        cannot have read what it then compared with. If the change itself does not name the value, the earlier request
+        was for the same key."""
+        value, node, sent = change["was"], str(change["node"]), self.sent
+        if not value or change["client"] is None or change["by"] != "client" or change["request"] < 0:
+            return False
+        if not sent.compared(change):
+            return False
+        client, is_named = str(change["sender"] or process_of(change["client"])), sent.names_value(change)
+        for one in sent.between(client, node, 0, int(change["from_client_ns"])):
+            if one.from_client_ns == change["from_client_ns"]:
+                continue
+            if (
+                value in one.arguments
+                and (is_named or change["key"] in one.keys)
+                and self._is_acquiring(client, one.from_client_ns)
+            ):
+                return True
+            if one.reply is not None and value in one.reply:
+                return False
+        return False
+
+    def _is_acquiring(self, client: str, at_ns: int) -> bool:
+        """Whether the client, or any task of the process, was acquiring then."""
+        calls, process = self.calls, process_of(client)
+        under_way = calls.under_way(process, at_ns)
+        return any(calls.f[one] in GRANTS and client in (process, calls.client[one]) for one in under_way)
 
     @cached_property
     def nodes_of(self) -> Mapping[str, set[str]]:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from harness.history.calls import GRANTS
 from harness.history.commands import ADD
+from harness.history.groups import rows_of
 from harness.history.key_changes import SETS
 from harness.history.ledger import Ledger
 
@@ -68,15 +69,15 @@ def keys_of_single_holders(run: RunTables, ledger: Ledger, key: str) -> set[str]
     whatever their type: nearly all granted acquires set them where they were free, and hardly any added to them."""
     if not run.is_exclusive:
         return set()
-    rows, granted = ledger.rows, len(run.calls("acquire", "ok", key))
-    acquires = rows[((rows["f"] == "acquire") & rows["is_in_call"]).to_numpy(bool)]
+    granted = {*rows_of(run.calls("acquire", "ok", key), "client", "life", "section")}
+    rows = ledger.rows[(~ledger.rows["f"].isin(["extend", "held"])).to_numpy(bool)]
     found = set()
-    for name in {str(each) for each in acquires["key"].unique() if key in str(each)}:
-        own = acquires[(acquires["key"] == name).to_numpy(bool)]
-        is_set = (own["what"] == "set") & (own["outcome"] == "ok")
-        sections = own[is_set.to_numpy(bool)][["task", "life", "section"]].drop_duplicates()
+    for name in {str(each) for each in rows["key"].unique() if key in str(each)}:
+        own = rows[(rows["key"] == name).to_numpy(bool)]
+        is_set = (own["what"] == "set") & (own["f"] == "acquire") & own["is_in_call"] & (own["outcome"] == "ok")
+        sections = granted.intersection(rows_of(own[is_set.to_numpy(bool)], "task", "life", "section"))
         added = int(((own["what"] == "changed") & own["did"].isin(ADD)).sum())
-        if len(sections) >= max(1, _NEARLY_ALL * granted) and added <= (1 - _NEARLY_ALL) * granted:
+        if sections and len(sections) >= _NEARLY_ALL * len(granted) and added <= (1 - _NEARLY_ALL) * len(granted):
             found.add(name)
     return found
 

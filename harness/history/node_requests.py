@@ -146,23 +146,3 @@ class NodeRequests:
         if not change["was"] or change["request"] < 0:
             return False
         return change["was"] in self.wire.requests["arguments"][change["request"]].as_py()
-
-    def drew_it_too(self, change: Mapping[str, Any]) -> bool:
-        """Whether the client (or its task, if that is known) whose request made this change of the ledger had named the
-        key's value to that node in an earlier request, and none of the node's answers to it had shown the value before:
-        so it cannot have read what it then compared with. If the change itself does not name the value, the earlier
-        request was for the same key."""
-        value, client, node = change["was"], change["client"], str(change["node"])
-        if not value or client is None or change["by"] != "client" or change["request"] < 0:
-            return False
-        if not self.compared(change):
-            return False
-        is_named = self.names_value(change)
-        for one in self.between(str(change["sender"] or process_of(client)), node, 0, int(change["from_client_ns"])):
-            if one.from_client_ns == change["from_client_ns"]:
-                continue
-            if value in one.arguments and (is_named or change["key"] in one.keys):
-                return True
-            if one.reply is not None and value in one.reply:
-                return False
-        return False

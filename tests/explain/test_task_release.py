@@ -24,9 +24,11 @@ def released(
     at: float = 70.2,
     nodes: int = 1,
     deleted: int = 1,
+    extended: bool = False,
 ) -> Told:
     """c1@1 outlives its lease, its key expires, and c1@2 gets in. Then c1@1 releases, while c1@3 waits. On the first
-    nodes the release deletes the key (`deleted`: on how many), on the others something else does."""
+    nodes the release deletes the key (`deleted`: on how many), on the others something else does. `extended`: c1@1 had
+    named the same value before, in an extension."""
     names = [f"n{number}" for number in range(1, nodes + 1)]
     story = Story(clients=2, nodes=nodes, tasks=3).watched(*names)
     for number, node in enumerate(names):
@@ -34,6 +36,8 @@ def released(
         story.seen(node, "expired", 45.2, since=45)
         story.request(setter, node, f"SET k1 {value} NX", 49, 49.2)
         story.seen(node, "set", 49.4, value, since=48.9, ttl=100)
+        if extended:
+            story.request(by, node, f"EVAL extend 1 k1 {named} 100", 60, 60.2, reply="0", did=False)
         if number < deleted:
             story.request(by, node, f"EVAL release 1 k1 {named}", at, at + 0.2, reply="1")
             story.seen(node, "deleted", at + 0.3, value, since=at - 0.1)
@@ -58,6 +62,7 @@ def test_a_release_names_the_value_of_another_task(golden: Golden) -> None:
     told = released(value="of-c1@2", named="of-c1@2", setter="c1@2")
     assert told.cause == "another task's release"
     golden(told.sentence)
+    assert released(value="of-c1@2", named="of-c1@2", setter="c1@2", extended=True).sentence == told.sentence
     assert released(value="of-c1@2", setter="c1@2").cause != "another task's release"
     of_another_key = released(value="of-c1@2", named="of-c1@2", setter="c1@2", key="k2")
     assert of_another_key.cause != "another task's release"
