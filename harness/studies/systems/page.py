@@ -51,7 +51,7 @@ INTRODUCTION: Final = (
 READING: Final = (
     "A field leads to the cells that it comes from. A rate has its 95 % interval; other figures are the median of the "
     "runs, with the lowest and the highest. “Served” is the share of quarters of a second in which a client was "
-    "granted the lock."
+    "granted the lock. A dash: no run shows it."
 )
 _KINDS: Final[Mapping[Kind, str]] = {
     "one": "one server",

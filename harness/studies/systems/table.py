@@ -100,7 +100,9 @@ FAULTS: Final = (
         with_tokens=True,
     ),
     SystemFault(
-        KILLED, "clients are killed, and started again", "crash:targets=clients,interval=1s,restart-delay=300ms"
+        KILLED,
+        "a client that is inside is killed, and started again",
+        "crash:targets=inside,interval=2s,restart-delay=300ms",
     ),
     SystemFault(
         LED,
