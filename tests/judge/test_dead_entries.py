@@ -253,6 +253,12 @@ def test_the_first_in_line_that_is_gone_keeps_the_others_out(died: float, golden
     golden(told.explanations[0].sentence)
 
 
+def test_a_lock_that_has_a_key_of_its_own_may_be_held_by_an_attempt_that_no_client_knows_of() -> None:
+    history = queue(WAITS)
+    history.key_events = [event for event in history.key_events if event.event != "deleted"]
+    assert longest(history) is None
+
+
 @pytest.mark.parametrize(
     "did",
     [
