@@ -117,18 +117,29 @@ def _finding(run: Recorded, backing: Backing, f: Step, granted: int, unheld: lis
             "key": str(section.key),
             "at_ms": run.at_ms(one.answered_ns),
             "held_by": tuple(backing.possible_holders(*one)),
+            **({"is_unasked": True} if f == "reenter" and _is_unasked(run, one) else {}),
         }
 
     return kind.of(sorted(unheld, key=lambda one: one.answered_ns), text, example)
+
+
+def _is_unasked(run: Recorded, one: _Granted) -> bool:
+    """Whether its client sent no request to any node meanwhile."""
+    if (ledger := run.whole_ledger) is None:
+        return False
+    client, within = str(run.sections["client"].iloc[one.section]), (one.asked_ns, one.answered_ns)
+    return not any(ledger.sent.between(client, node, *within) for node in run.nodes)
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     client, held_by = case.text("client"), case.listed("held_by")
     nodes = f"only {held_by}" if held_by else "no node"
     if case.finding.kind == NESTED.name:
+        unasked = "is_unasked" in case.example
         return Told(
-            f"{client} acquired the lock once more after its lease had expired, and this succeeded at {case.at()}, "
-            f"although {nodes} can have had its value."
+            f"{client} acquired the lock once more after its lease had expired, and this succeeded at {case.at()}"
+            f"{', without a request to the nodes' if unasked else ''}, although {nodes} can have had its value.",
+            cause="granted unasked" if unasked else "too few nodes",
         )
     return Told(
         f"An extension of {client} succeeded at {case.at()}, although {nodes} can still have had its value. So no "

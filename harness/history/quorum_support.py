@@ -10,7 +10,7 @@ it while it was out of sight. Nothing is known of a lock that does not show what
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
@@ -89,11 +89,13 @@ class Backing:
     requested: list[int]
     """When the round that granted it was, if the lock tells; else when the section was asked for."""
     all_nodes: tuple[str, ...]
+    asked_of: Mapping[str, Container[str]]
+    """By key, the nodes to which a request was sent that names it; of other keys it is not known."""
     clocks: WrongClocks
     standstills: Standstills
 
     @classmethod
-    def of(cls, run: RunTables, watched: Watched, owners: Owners) -> Backing:
+    def of(cls, run: RunTables, watched: Watched, owners: Owners, asked_of: Mapping[str, Container[str]]) -> Backing:
         sections = run.sections
         held = grouped(((row.node, row.lock_key), row) for row in owners.each)
         clients, keys = (sections[name].astype(str).tolist() for name in ("client", "key"))
@@ -111,6 +113,7 @@ class Backing:
             sections["start_ns"].tolist(),
             requested,
             run.config.node_names,
+            asked_of,
             run.wrong_clocks,
             # What broke a run off may have left a node in another state than its faults tell.
             Standstills.of(() if run.doubts or not run.is_vouched_for else run.faults),
@@ -193,9 +196,12 @@ class Backing:
         return [(a, max(a, b)) for a, b in spans] + self._blind(node, section, start, until)
 
     def _unshown(self, section: int, until_ns: int) -> list[str]:
-        """The nodes that never showed the key, and may have held it out of sight since the section was asked for."""
-        used, asked = self.nodes(section), self.asked[section]
-        return [node for node in self.all_nodes if node not in used and self._blind(node, section, asked, until_ns)]
+        """The nodes that never showed the key, and may have held it out of sight since the section was asked for. One
+        that was never asked about the key holds none."""
+        used, since_ns = self.nodes(section), self.asked[section]
+        asked_of: Container[str] = self.asked_of.get(self.key[section], self.all_nodes)
+        others = (node for node in self.all_nodes if node in asked_of and node not in used)
+        return [node for node in others if self._blind(node, section, since_ns, until_ns)]
 
     def _blind(self, node: str, section: int, start: int, until: int) -> list[tuple[int, int]]:
         """The parts of [start, until] in which the node was out of sight, and may have held the section's value."""

@@ -69,7 +69,10 @@ class Recorded(RunTables):
     @cached_property
     def backing(self) -> Backing | None:
         """What the nodes held for each section; None if they were not watched."""
-        return None if self.watched is None or self.owners is None else Backing.of(self, self.watched, self.owners)
+        if self.watched is None or self.owners is None:
+            return None
+        asked_of = {} if self.whole_ledger is None else self.whole_ledger.nodes_of
+        return Backing.of(self, self.watched, self.owners, asked_of)
 
     @cached_property
     def sections_by_key(self) -> Groups:

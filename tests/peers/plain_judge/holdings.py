@@ -49,6 +49,9 @@ class NodesRecord:
     values: dict[int, set[str | None]]
     """By the place of a section in the list of all, the values that were its client's own."""
     all_nodes: list[str]
+    asked_of: dict[str, set[str]]
+    """By key that clients ask for, the nodes to which a request was sent that names it. Empty if some may be
+    missing."""
     wrong_clocks: list[tuple[str, Interval]]
     """When a node may have expired keys early because a fault had set its clock."""
 
@@ -84,9 +87,22 @@ def _note_taken(folder: Folder, record: NodesRecord, changes: list[Change]) -> N
         holding.taken_ns = taken.get(id(holding.change), inf)
 
 
+def _asked_of(folder: Folder) -> dict[str, set[str]]:
+    if not folder.are_links_recorded or folder.partly_recorded:
+        return {}
+    asked = sorted({op["key"] for ops in folder.ops.values() for op in ops if op.get("key")}, key=len, reverse=True)
+    found: dict[str, set[str]] = {}
+    for request in folder.requests:
+        for name in request["keys"]:
+            meant = [key for key in asked if key in name]
+            for key in meant if folder.config.get("permits", 1) > 1 else meant[:1]:
+                found.setdefault(key, set()).add(request["node"])
+    return found
+
+
 def nodes_record(folder: Folder, sections: list[Section], changes: list[Change]) -> NodesRecord:
     every_node = [f"n{number}" for number in range(1, folder.config["nodes"] + 1)]
-    record = NodesRecord([], {}, {}, every_node, _wrong_clocks(folder))
+    record = NodesRecord([], {}, {}, every_node, _asked_of(folder), _wrong_clocks(folder))
     by_event = {id(change.event): change for change in changes}
     for node in sorted({event["node"] for event in folder.nodes}):
         _one_node(record, node, [event for event in folder.nodes if event["node"] == node], by_event)

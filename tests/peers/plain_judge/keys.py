@@ -101,7 +101,8 @@ def _gap(sections: list[Section], record: NodesRecord, place: int, from_ns: floa
     nodes = sorted({h.node for h in of_key})
     if not nodes or not any(h.section for h in record.holdings) or to_ns <= from_ns:
         return None
-    others = [node for node in record.all_nodes if node not in nodes]
+    asked_of = record.asked_of.get(section.key, record.all_nodes)
+    others = [node for node in record.all_nodes if node in asked_of and node not in nodes]
     edges = {from_ns, to_ns}
     for a, b in [
         *((h.began[0], h.gone[1]) for h in of_key if _may_be_its(h, section)),

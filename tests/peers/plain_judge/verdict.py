@@ -63,7 +63,9 @@ def judge_record(folder: Folder, did_not_end: bool = False) -> Judgement:
     leases = [lease for section in sections for lease in section.leases]
     # Without a record of the links it is not known whose the keys were.
     changes = ledger(folder) if folder.are_links_recorded else []
-    record = nodes_record(folder, sections, changes) if folder.are_links_recorded else NodesRecord([], {}, {}, [], [])
+    record = (
+        nodes_record(folder, sections, changes) if folder.are_links_recorded else NodesRecord([], {}, {}, [], {}, [])
+    )
     found = orphans(folder, sections, record)
     touched = anothers_keys(folder, sections, changes)
     backed = not_backed(sections, record)
