@@ -334,14 +334,15 @@ def test_a_node_that_stood_still_may_hold_what_an_earlier_section_of_the_client_
     history.section("c1", 10, 50, asked=5, deadline=105, number=2).sets("c1", "client:1", number=2)
     history.seen("n3", "set", 3, "other", is_hash=True).seen("n2", "blind", -70).seen("n2", "watching", 80, "n2-first")
     for asked in (-64, 6):
+        history.request("c1", "n2", "HSET k1 client:1 1", asked, asked + 1, did=False)
         history.seen("n1", "set", asked + 2, "client:1", since=asked, ttl=100, is_hash=True)
         history.seen("n1", "deleted", asked + 46)
     assert unfounded(history.fault("f", 2, 70, nodes=("n2",))) is None
 
 
-def seen_on(*nodes: str, unseen: tuple[str, ...] = (), until: float = 900) -> History:
+def seen_on(*nodes: str, unseen: tuple[str, ...] = (), until: float = 900, asked: bool = True) -> History:
     """Five nodes, of which the witness sees some only from `until` on. The value is on the nodes named, another one on
-    all others that are seen."""
+    all others that are seen. `asked`: the client asked those for the key that are not seen."""
     five = ("n1", "n2", "n3", "n4", "n5")
     history = History(nodes=5).section("c1", 10, 50, asked=5, deadline=105).sets("c1", "v1")
     for node in five:
@@ -350,12 +351,19 @@ def seen_on(*nodes: str, unseen: tuple[str, ...] = (), until: float = 900) -> Hi
             history.seen(node, "set", 8, "v1" if node in nodes else "other", since=6, ttl=100)
         elif until < 900:
             history.seen(node, "watching", until, "first")
+        if node in unseen and asked:
+            history.request("c1", node, "SET k1 v1 NX PX 100", 6, 7, did=False)
         history.seen(node, "blind", 900)
     return history
 
 
 def test_nodes_that_the_witness_never_saw_may_be_the_majority_that_backs_a_section() -> None:
     assert check(seen_on("n1", unseen=("n4", "n5")).recorded()).findings == ()
+
+
+def test_nodes_that_were_never_asked_for_the_key_back_no_section() -> None:
+    (finding,) = check(seen_on("n1", unseen=("n4", "n5"), asked=False).recorded()).findings
+    assert finding.blame == "lock"
 
 
 def test_nodes_that_come_into_sight_without_the_value_back_it_no_longer_but_may_have_lost_it() -> None:
@@ -516,6 +524,8 @@ def test_a_belief_is_unfounded_when_no_majority_may_hold_the_value_between_two_m
     for number, (start, length, validity) in enumerate(sections):
         client = f"c{number}"
         history.section(client, start, start + length, deadline=start + validity).sets(client, f"v{number}")
+    for node in NODES:
+        history.request("c0", node, "GET k1", 0.1, 0.2, reply="null", did=False)
     run = history.recorded()
     assert run.watched is not None
     assert run.owners is not None

@@ -130,7 +130,10 @@ def test_who_acquires_once_more_when_the_lease_is_over_must_ask_the_nodes(golden
         "nested-acquire-without-majority", "lock", "lease", 1,
     )  # fmt: skip
     golden(finding.text)
-    assert finding.examples[0] == {"client": "c1", "section": 1, "key": "k1", "at_ms": 125, "held_by": ()}
+    told = {"client": "c1", "section": 1, "key": "k1", "at_ms": 125, "held_by": (), "is_unasked": True}
+    assert finding.examples[0] == told
+    asked = nested(120).request("c1", "n1", "GET k1", 121, 122, reply="null", did=False)
+    assert "is_unasked" not in judged(asked).findings[0].examples[0]
 
 
 @pytest.mark.parametrize(("asked", "found"), [(100, (0, 0)), (100.1, (1, 0)), (101.1, (1, 1))])
