@@ -142,7 +142,7 @@ mutants: base ## which faults find which of the broken reference locks? four hou
 
 claims: base ## what is said about locks on Redis, settled by experiment; QUICK=1: a small version in a quarter of an hour
 	.venv/bin/fencepost claims $(if $(QUICK),--quick) --workers $(or $(WORKERS),3) $(if $(REPORT),--report $(REPORT)) \
-		$(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
+		--cluster $(or $(CLUSTER),process) $(ARGS)
 
 survey: base ## which lock library keeps which promise? ten hours; QUICK=1: a part of it in a quarter of an hour
 	.venv/bin/fencepost survey $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) --workers $(or $(WORKERS),2) \
