@@ -178,9 +178,12 @@ class Pause(TargetFields, frozen=True):
         return impact
 
     def probe(self, world: World, impact: Impact) -> Evidence:
-        """Clients are stopped (and where the pause was aimed at, if it was), nodes do not answer."""
+        """Clients are stopped (and where the pause was aimed at, if it was; by an earlier pause, if this one found none
+        there), nodes do not answer."""
         where = self.aimed_at or "inside"
         if self.aimed_at and not impact.paused_clients:
+            if self.at != "held-by-majority" and (already := self._stopped_already(world)):
+                return Evidence(True, f"{','.join(already)} stopped already, {where}")
             what = "untold that a majority held its value" if self.at == "held-by-majority" else where
             return Evidence(False, f"no client was caught {what} for {self._within_s(world) * 1000:.0f} ms")
         stopped = [name for name in impact.paused_clients if world.clients[name].is_paused()]
@@ -198,6 +201,12 @@ class Pause(TargetFields, frozen=True):
             words.append(f"{','.join(missed)} not paused (down, or paused by another fault)")
         holds = bool(there) if self.aimed_at else not missed
         return Evidence(holds, "; ".join(words) or "the client runs")
+
+    def _stopped_already(self, world: World) -> list[str]:
+        """Those whom a pause that is not over keeps where this one would have caught them: others may then get there
+        only when it is over."""
+        clients = (world.clients[name] for name in self.clients)
+        return [client.name for client in clients if client.is_paused() and client.is_at(self.aimed_at or "inside")]
 
     def _within_s(self, world: World) -> float:
         """For how long a client is awaited. Where leases are long, few extend or release in a second."""

@@ -406,7 +406,20 @@ def test_a_client_that_another_fault_paused_is_neither_caught_nor_woken(
     fake.clients["c2"].paused = True
     impact = INSIDE.inject(fake.world, "f1")
     assert impact == Impact()
+    assert INSIDE.heal(fake.world, "f1", impact).seen == "nothing had been paused"
     assert fake.clients["c2"].paused
+
+
+def test_a_pause_finds_its_client_stopped_there_by_an_earlier_one(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pause, "CATCH_WITHIN_S", 0.02)
+    fake.clients["c2"].paused = True
+    impact = INSIDE.inject(fake.world, "f1")
+    assert not INSIDE.probe(fake.world, impact).holds  # stopped, but not inside
+    fake.clients["c2"].inside = lambda: True
+    evidence = INSIDE.probe(fake.world, impact)
+    assert (evidence.holds, evidence.seen) == (True, "c2 stopped already, inside")
 
 
 def test_a_client_that_runs_although_it_should_be_stopped_is_a_miss(fake: FakeWorld) -> None:
