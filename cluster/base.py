@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from cluster.address import Address, LinkKey, ProbeResult
 from fencepost.errors import BrokenEnvironmentError, FencepostError
+from fencepost.history import PROXY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 RESOURCE = "resource"
 """The name of the server that the lock protects; as a link's `node` it means the link to the resource."""
-
-PROXY = "proxy"
-"""The name of Toxiproxy among the parts of a cluster."""
 
 LOOPBACK = "127.0.0.1"
 """Where links listen."""

@@ -15,7 +15,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from cluster import replication
 from cluster.address import Address, LinkKey, ProbeResult
-from cluster.base import PROXY, RESOURCE, CalledOff, CalledOffError, Condition, Impairment, NotInTimeError, Part, never
+from cluster.base import RESOURCE, CalledOff, CalledOffError, Condition, Impairment, NotInTimeError, Part, never
 from cluster.credentials import Access
 from cluster.disk import Disk, disk_facts, make_disks, remove_disks
 from cluster.lifetime import StateFolder
@@ -33,6 +33,7 @@ from cluster.unread import UnreadReplies
 from cluster.wall_clock import WallClock
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.files import NO_SPACE, disk_error
+from fencepost.history import PROXY
 from fencepost.text import listed
 
 _CLOCKS_FOLDER = "clocks"

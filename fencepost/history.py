@@ -384,7 +384,8 @@ class Gap(msgspec.Struct, omit_defaults=True, gc=False):
     only the sum is known. `pid`: the process of its lock, if it was that process that stood still. `is_stop`: the
     kernel said that it was stopped, or continued, in this time.
 
-    Stored in `gaps/<client>.<life>.jsonl`; `client` is the process, whatever its tasks."""
+    Stored in `gaps/<client>.<life>.jsonl`; `client` is the process, whatever its tasks. `gaps/proxy.1.jsonl`: when the
+    `PROXY` was kept waiting."""
 
     from_ns: Moment
     to_ns: Moment
@@ -396,6 +397,8 @@ class Gap(msgspec.Struct, omit_defaults=True, gc=False):
 
 HARNESS: Final = "harness"
 """What the process that makes the run is called among those whose beats are on record."""
+PROXY: Final = "proxy"
+"""What Toxiproxy is called among the parts of a cluster, and where it was kept waiting."""
 
 
 BeatUs = Annotated[int, msgspec.Meta(ge=0, le=10**12)]

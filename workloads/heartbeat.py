@@ -29,15 +29,11 @@ from fencepost.history import Gap
 from workloads.beat_log import BEAT_S, BeatLog
 from workloads.other_process import OtherProcess
 from workloads.recorder import Recorder
-from workloads.waiting import ThreadWaits
+from workloads.waiting import KeptWaiting, ThreadWaits
 
 MARGIN_NS: Final = 50_000_000
 """A beat may be late by this much and is no gap: timers are late, and threads wait for the interpreter."""
 _LATE_NS: Final = int(BEAT_S * 1e9) + MARGIN_NS
-_MUCH_NS: Final = 20_000_000
-"""So much waiting from one beat to the next means that the process is being kept waiting."""
-_AT_MOST_NS: Final = 1_000_000_000
-"""A long time of waiting is recorded in pieces of this length: a client that is killed takes the last one along."""
 
 
 class Heartbeat:
@@ -53,7 +49,7 @@ class Heartbeat:
         self._own = ThreadWaits()
         self._of_others = dict[str, ThreadWaits]()
         self._longest_of_others_ns = dict[str, int]()
-        self._kept_from_ns: int | None = None
+        self._kept = KeptWaiting(self._write)
         self._is_over = False
         self._another_stands = False
         self._recording = threading.Lock()
@@ -73,7 +69,7 @@ class Heartbeat:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._is_over = True
         self._thread.join()
-        self._was_kept(self._last_ns)
+        self._kept.end(self._last_ns)
         self._close_others()
         if self._record is not None:
             self._record.close()
@@ -112,14 +108,10 @@ class Heartbeat:
             return
         own_ns, waited_ns = self._look_at_waits()
         is_late = now_ns - self._last_ns > _LATE_NS
-        if not is_late and waited_ns >= _MUCH_NS:
-            if self._kept_from_ns is None:
-                self._kept_from_ns = self._last_ns
-            if now_ns - self._kept_from_ns >= _AT_MOST_NS:
-                self._was_kept(now_ns)
+        if not is_late:
+            self._kept.beat(self._last_ns, now_ns, waited_ns)
         else:
-            self._was_kept(self._last_ns)
-        if is_late:
+            self._kept.end(self._last_ns)
             self._write(Gap(self._last_ns, now_ns, sum(own_ns), longest_wait_ns=max(own_ns, default=0)))
         self._last_ns = now_ns
         for gap in [other.look(now_ns) for other in self._others]:
@@ -143,12 +135,6 @@ class Heartbeat:
     def _close_others(self) -> None:
         for other in self._others:
             other.close()
-
-    def _was_kept(self, until_ns: int) -> None:
-        """Record the time for which the process was kept waiting, if it was."""
-        if self._kept_from_ns is not None:
-            self._write(Gap(self._kept_from_ns, until_ns, until_ns - self._kept_from_ns))
-        self._kept_from_ns = None
 
     def _write(self, gap: Gap) -> None:
         if self._record is None:

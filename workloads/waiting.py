@@ -6,9 +6,15 @@ The kernel adds a wait when it is over. So what a look adds may have begun befor
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from fencepost.history import Gap
+
+_MUCH_NS: Final = 20_000_000
+"""So much waiting from one beat to the next means that the process is being kept waiting."""
+_AT_MOST_NS: Final = 1_000_000_000
+"""A long time of waiting is recorded in pieces of this length: a process that is killed takes the last one along."""
 _ENOUGH_BYTES: Final = 256
 """More than what is looked for takes, also after years."""
 
@@ -41,6 +47,31 @@ class ThreadWaits:
             self._so_far_ns[thread] = self._so_far_ns.get(thread, 0) + ns
         self._of_living = living
         return since_ns
+
+
+class KeptWaiting:
+    """When a process was kept waiting: from beat to beat it waited for much of the time. `write`: records such a time
+    when it is over."""
+
+    def __init__(self, write: Callable[[Gap], None]) -> None:
+        self._write = write
+        self._from_ns: int | None = None
+
+    def beat(self, last_ns: int, now_ns: int, waited_ns: int) -> None:
+        """It waited so long since the last beat."""
+        if waited_ns < _MUCH_NS:
+            self.end(last_ns)
+            return
+        if self._from_ns is None:
+            self._from_ns = last_ns
+        if now_ns - self._from_ns >= _AT_MOST_NS:
+            self.end(now_ns)
+
+    def end(self, until_ns: int) -> None:
+        """It was kept waiting until then, if it was."""
+        if self._from_ns is not None:
+            self._write(Gap(self._from_ns, until_ns, until_ns - self._from_ns))
+        self._from_ns = None
 
 
 def kernel_number(path: str, place: int) -> int:

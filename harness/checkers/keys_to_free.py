@@ -8,14 +8,15 @@ ask no node for anything while the lease is valid.
 A key that the lock hands to the same client again (`harness.history.handed_on`) stayed until then, and no longer.
 
 Only what nothing can have been in the way of is looked at: no fault can have hit the node, its link or the client, the
-client always had a processor, and the node was in sight. What is under way has `SLACK_NS` to arrive, so what went wrong
-longer than that before a release is no excuse for it.
+client and the proxy always had a processor, and the node was in sight. What is under way has `SLACK_NS` to arrive, so
+what went wrong longer than that before a release is no excuse for it. A node that is asked in time may take longer.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Final, Literal, NamedTuple
 
 from fencepost.history import FaultEvent
@@ -37,7 +38,7 @@ _WHILE_INSIDE: Final = ("extend", "held")
 class Key(NamedTuple):
     """A key on a node whose owner was done with it at `done_ns`. It was there until `until_ns`. `client`: None for that
     of an attempt. `asked_ns`: when the release was asked for, `outcome`: how it ended. `event`: the
-    witness's, by which the key of an attempt was set."""
+    witness's, by which the key was set."""
 
     node: str
     key: str
@@ -66,7 +67,9 @@ def keys_to_free(run: Recorded, owners: Owners) -> dict[After, list[Key]]:
 
 def left_keys(run: Recorded, keys: Mapping[After, Sequence[Key]]) -> dict[After, list[Key]]:
     """Those of them that stayed, and of which the lock could have known that."""
-    left = {after: [key for key in some if key.stayed] for after, some in keys.items()}
+    left = {
+        after: [key for key in some if key.stayed and not _was_asked_in_time(run, key)] for after, some in keys.items()
+    }
     left["release denied"] = list(_denied(run, left["release denied"]))
     left["release unsent"] = [key for key in left["release unsent"] if _asked_nothing(run, key)]
     return left
@@ -103,6 +106,7 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
             until_ns = min(row.until_ns, taken_ns)
             key = Key(
                 *(row.node, row.lock_key, client, done_ns, until_ns, left_ns, outcome, row.value),
+                event=row.event,
                 use=use,
                 replaced=before,
             )
@@ -114,6 +118,13 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
             elif outcome == "fail" and is_valid:
                 found["release denied"].append(key)
     return found
+
+
+def _was_asked_in_time(run: Recorded, key: Key) -> bool:
+    """Whether the node was asked in time to delete the key, and did so late."""
+    assert run.ledger is not None, "else there would be no owners"
+    gone = run.ledger.end_of_event(key.event)
+    return gone is not None and gone["by"] == "client" and 0 <= gone["from_client_ns"] <= key.done_ns + SLACK_NS
 
 
 def _asked_nothing(run: Recorded, key: Key) -> bool:
@@ -173,7 +184,8 @@ class _Health:
 
     def __init__(self, run: Recorded) -> None:
         self._faults = longest_windows(run.faults)
-        self._waits = run.kept_waiting
+        self._waits_of = cache(run.waits_of)
+        self._waits = [wait for waits in run.kept_waiting.values() for wait in waits]
         # Like a client that ends, a call that is cancelled need not have sent what frees its key.
         self._ended = [(end.client, end.at_ns, end.at_ns) for end in run.ends]
         self._ended += [(call.client, call.since_ns, call.at_ns) for call in run.cancelled]
@@ -181,14 +193,14 @@ class _Health:
     def can_reach(self, client: str | None, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether everything that the client, or any client if it is not known, sent to the node in this time must
         have arrived."""
-        mine = [client] if client is not None else list(self._waits)
+        waits = self._waits if client is None else self._waits_of(client)
         return not (
             any(
                 _stops(event, client, node)
                 for event, since, until in self._faults
                 if since <= to_ns and until >= from_ns
             )
-            or any(since <= to_ns and until >= from_ns for who in mine for since, until in self._waits.get(who, ()))
+            or any(since <= to_ns and until >= from_ns for since, until in waits)
             or any(client in (None, who) and since <= to_ns and until >= from_ns for who, since, until in self._ended)
         )
 

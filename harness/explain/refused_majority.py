@@ -152,11 +152,8 @@ class _Attempts:
 
     def _may_have_a_reason(self, client: str, nodes: dict[str, int], since_ns: int, until_ns: int) -> bool:
         run = self.run
-        waits = (
-            wait for who, some in run.kept_waiting.items() if process_of(who) == process_of(client) for wait in some
-        )
         calls = ((call.since_ns, call.at_ns) for call in run.cancelled if call.client == client)
-        if any(since <= until_ns and until >= since_ns for since, until in (*waits, *calls)):
+        if any(since <= until_ns and until >= since_ns for since, until in (*run.waits_of(client), *calls)):
             return True
         return run.wrong_clocks.mislead(client, since_ns, until_ns) or any(
             client in event.halted_clients or any(hits_link(event, client, node) for node in nodes)

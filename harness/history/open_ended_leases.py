@@ -74,8 +74,7 @@ def _disturbed(run: Recorded, client: str) -> Iterator[Span]:
     for event, began, done in longest_windows(run.faults):
         if event.hit_nodes or event.apart or client in map(process_of, event.hit_clients):
             yield began, done
-    for task, waits in run.kept_waiting.items():
-        yield from waits if process_of(task) == client else ()
+    yield from run.waits_of(client)
     if (connections := run.sessions()) is None and (wire := run.wire()) is not None:
         connections = wire.connections
     if connections is not None:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from fencepost.history import ClientEnd, Denied, FaultEvent, KeyEvent, Timeline
+from fencepost.history import PROXY, ClientEnd, Denied, FaultEvent, KeyEvent, Timeline, process_of
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
 from harness.history.fault_windows import GroupFacts
@@ -90,7 +90,8 @@ class RunTables:
     lock_has_process: bool = True
     """Whether the lock has, or may have, processes of its own beside its client."""
     kept_waiting: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
-    """By client, when it did not run although it was not stopped: it got no processor. Disjoint, in order."""
+    """By client, when it did not run although it was not stopped: it got no processor. Disjoint, in order. Also of the
+    `PROXY`."""
     wire_gaps: WireGaps = _ALL_RECORDED
     denied: tuple[Denied, ...] = ()
     """Which requests the nodes turned away for want of a login or a right, and how many."""
@@ -122,6 +123,11 @@ class RunTables:
     def at_ns(self, at_ms: float) -> int:
         """The moment that an example tells."""
         return self.timeline.start_ns + round(float(at_ms) * 1e6)
+
+    def waits_of(self, client: str) -> list[tuple[int, int]]:
+        """When the client's process, or the proxy, was kept waiting: what it asked for may have come late."""
+        whose = (process_of(client), PROXY)
+        return [wait for who, waits in self.kept_waiting.items() if process_of(who) in whose for wait in waits]
 
     def calls(self, f: str, outcome: str = "", key: str = "") -> pd.DataFrame:
         """The operations of this kind; with this outcome and for this key, if there is one."""

@@ -8,13 +8,13 @@ all nodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fencepost.history import FaultEvent, process_of
+from fencepost.history import FaultEvent
 from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.groups import Ints
 
@@ -35,7 +35,7 @@ class SentAfter:
     opened: Mapping[int, int]
     came: Ints
     faults: Sequence[tuple[FaultEvent, int, int]]
-    kept_waiting: Mapping[str, Sequence[tuple[int, int]]]
+    waits_of: Callable[[str], Sequence[tuple[int, int]]]
     nodes: Sequence[str]
 
     @classmethod
@@ -43,7 +43,7 @@ class SentAfter:
         numbers, opened = (wire.connections[name].to_pylist() for name in ("connection", "opened_ns"))
         came = np.sort(wire.requests["from_client_ns"].drop_null().to_numpy().astype(np.int64))
         faults = longest_windows(run.faults)
-        return cls(dict(zip(numbers, opened, strict=True)), came, faults, run.kept_waiting, run.nodes)
+        return cls(dict(zip(numbers, opened, strict=True)), came, faults, run.waits_of, run.nodes)
 
     def is_certain(self, request: Mapping[str, Any], end_ns: int, *, is_round: bool) -> bool:
         """Whether the request, a change of the ledger, left its client after the end. `is_round`: requests to all nodes
@@ -51,8 +51,7 @@ class SentAfter:
         client, sent_ns, since_ns = str(request["client"]), int(request["from_client_ns"]), end_ns - SLACK_NS
         if sent_ns <= end_ns + SLACK_NS or not self._is_at_work(end_ns, sent_ns):
             return False
-        waits = (wait for who, some in self.kept_waiting.items() if process_of(who) == client for wait in some)
-        if any(since <= sent_ns and until >= since_ns for since, until in waits):
+        if any(since <= sent_ns and until >= since_ns for since, until in self.waits_of(client)):
             return False
         faults = [event for event, since, until in self.faults if since <= sent_ns and until >= since_ns]
         if any(client in event.halted_clients for event in faults):

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 
 from cluster.address import LinkKey
-from cluster.base import PROXY, RESOURCE
-from fencepost.history import STARVATION, FaultEvent, Impact
+from cluster.base import RESOURCE
+from fencepost.history import PROXY, STARVATION, FaultEvent, Impact
 from harness.run.watch import Failure, Sighting
 
 UNPLANNED: Final = "unplanned"

@@ -1,11 +1,13 @@
-"""Records how late the process that makes the run wakes up, and how much of the machine a hypervisor took. On a busy
-machine faults are injected late."""
+"""Records what a busy machine does to the harness: how late the process that makes the run wakes up, how much of the
+machine a hypervisor took, and when the proxy was kept waiting. Faults are then injected late, and requests of clients
+that did nothing wrong arrive late."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from functools import cache
 from pathlib import Path
 from threading import Event
 from time import monotonic_ns
@@ -13,7 +15,8 @@ from typing import Final
 
 from harness.run.background import beside
 from workloads.beat_log import BEAT_S, BeatLog
-from workloads.waiting import ThreadWaits, kernel_number
+from workloads.recorder import Recorder
+from workloads.waiting import KeptWaiting, ThreadWaits, kernel_number
 
 _STOLEN: Final = 8
 """The place of the stolen time in the first line of /proc/stat."""
@@ -33,6 +36,28 @@ def pulse(log: Path) -> Iterator[None]:
                 beats.beat(monotonic_ns(), waits.so_far_ns, stolen_ns())
 
     with beside(beat, "pulse"):
+        yield
+
+
+@contextmanager
+def watched_waits(pid: int | None, log: Path) -> Iterator[None]:
+    """A thread records when another process was kept waiting (`workloads.waiting`), while the block runs; nothing of a
+    process that is not visible from here. `log`: is made when there is something to record."""
+
+    def look(is_over: Event) -> None:
+        waits, last_ns = ThreadWaits(pid), monotonic_ns()
+        with ExitStack() as files:
+            record = cache(lambda: files.enter_context(closing(Recorder(log))))
+            kept = KeptWaiting(lambda gap: record()(gap))
+            while not is_over.wait(BEAT_S):
+                now_ns = monotonic_ns()
+                kept.beat(last_ns, now_ns, max(waits.look(), default=0))
+                last_ns = now_ns
+            kept.end(last_ns)
+
+    with ExitStack() as stack:
+        if pid is not None:
+            stack.enter_context(beside(look, "waits"))
         yield
 
 

@@ -18,15 +18,16 @@ from cluster.lifetime import StateFolder
 from cluster.live_run import write_addresses
 from cluster.parallel import at_once
 from cluster.polling import Patience
+from cluster.unix_socket import listener_of
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.files import NO_SPACE, disk_error
-from fencepost.history import HARNESS, ClientEnd, FaultEvent, Timeline
+from fencepost.history import HARNESS, PROXY, ClientEnd, FaultEvent, Timeline
 from harness.run.clients import RESOURCE_TIMEOUT_MS, ClientSlot, start_all
 from harness.run.database import Database
 from harness.run.denials import read_denials
 from harness.run.environment import describe_environment
 from harness.run.fault_log import NEEDED, FaultLog
-from harness.run.harness_heartbeat import pulse
+from harness.run.harness_heartbeat import pulse, watched_waits
 from harness.run.interruption import Interruption
 from harness.run.machine_clock import MachineClock
 from harness.run.plan import Setup, topology_of
@@ -171,6 +172,7 @@ class ActiveRun:
             servers = [[part] for part in cluster.parts()]
             self._watch = stack.enter_context(Watch([*servers, list(self.slots.values())]))
             stack.enter_context(pulse(folder.beats_log(HARNESS)))
+            stack.enter_context(watched_waits(listener_of(cluster.proxy_socket), folder.gaps_log(PROXY)))
             self._load(scenario)
 
     def _open_resource(self, cluster: Cluster) -> RedisResource | Database:

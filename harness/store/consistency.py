@@ -14,7 +14,7 @@ import pandas as pd
 
 from fencepost.errors import UsageError
 from fencepost.files import kind_of
-from fencepost.history import HARNESS, FaultEvent, process_of, task_names
+from fencepost.history import HARNESS, PROXY, FaultEvent, process_of, task_names
 from harness.history.groups import Bools, Groups, codes_of, placed, rows_of
 from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
@@ -81,7 +81,9 @@ def _names(folder: RunFolder, run: Recorded) -> None:
             what = f"it does not say how {client}, life {life} ended, whose log is there"
             raise folder.damaged("client-ends.jsonl", what)
     for client, life, log in client_logs(folder.gaps):
-        if not any((task, life) in lives for task in task_names(client, run.config.users_per_client)):
+        if client != PROXY and not any(
+            (task, life) in lives for task in task_names(client, run.config.users_per_client)
+        ):
             raise folder.damaged(f"gaps/{log.name}", f"the run had no such life of {client}")
     for process, _, log in client_logs(folder.beats):
         # A client may wake up and be killed before it does anything else.

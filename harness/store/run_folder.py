@@ -178,8 +178,8 @@ class RunFolder:
     def client_log(self, client: str, life: int) -> Path:
         return self.clients / f"{client}.{life}.jsonl"
 
-    def gaps_log(self, client: str, life: int) -> Path:
-        """When this client did not run, whatever stopped it."""
+    def gaps_log(self, client: str, life: int = 1) -> Path:
+        """When this client, or the `PROXY`, did not run, whatever stopped it."""
         return self.gaps / f"{client}.{life}.jsonl"
 
     def beats_log(self, process: str, life: int = 1) -> Path:
@@ -314,7 +314,8 @@ class RunFolder:
         return faults
 
     def read_gaps(self) -> Iterator[tuple[str, int, Iterable[Gap]]]:
-        """When clients did not run, each client's life for itself; nothing where their hearts were not watched."""
+        """When clients did not run, each client's life for itself, and when the `PROXY` was kept waiting; nothing where
+        that was not watched."""
         return _read_lives(self.gaps, Gap)
 
     def read_beats(self) -> Iterator[tuple[str, int, Iterable[Beats]]]:

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from docker.models.containers import Container
 
-from cluster.base import PROXY, RESOURCE
+from cluster.base import RESOURCE
 from cluster.docker import DockerCluster
 from cluster.engine import connect, create_network
 from cluster.engine_address import find_engine
@@ -27,7 +27,9 @@ from cluster.polling import becomes_true
 from cluster.programs import ServerProgram, find_server
 from cluster.resp import ask
 from cluster.sweep import sweep
+from cluster.unix_socket import listener_of
 from fencepost.errors import BrokenEnvironmentError
+from fencepost.history import PROXY
 from tests.cluster.reapers import kill_reaper
 from tests.specs import spec_of
 
@@ -202,6 +204,7 @@ def test_the_proxys_container_is_a_part_too(engine: docker.DockerClient, up: Doc
     (proxy,) = [part for part in up.parts() if part.name == PROXY]
     assert proxy.condition(LONG_MS) == "as wanted"
     container = container_of(engine, up, "toxiproxy")
+    assert listener_of(up.proxy_socket) == container.attrs["State"]["Pid"]
     container.pause()
     assert proxy.condition(LONG_MS) == "stopped"
     container.unpause()

@@ -14,6 +14,7 @@ from cluster.ports import ephemeral_range
 from cluster.process import ProcessCluster
 from cluster.programs import ServerProgram, ToxiproxyProgram
 from cluster.run_processes import RUN_VARIABLE
+from cluster.unix_socket import listener_of
 from fencepost.errors import BrokenEnvironmentError
 from tests.cluster.conftest import MakeCluster
 from tests.processes import every_process
@@ -121,3 +122,11 @@ def test_the_environment_names_versions_and_paths(make_cluster: MakeCluster, red
     proxy = told["toxiproxy"]
     assert isinstance(proxy, dict)
     assert str(proxy["version"]).startswith("2.")
+
+
+def test_the_proxy_is_who_listens_at_its_socket(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster()
+    assert cluster._proxy_process is not None
+    assert listener_of(cluster.proxy_socket) == cluster._proxy_process.pid
+    cluster.stop()
+    assert listener_of(cluster.proxy_socket) is None

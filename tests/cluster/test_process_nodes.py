@@ -12,7 +12,7 @@ import pytest
 
 from cluster import resp
 from cluster.address import Address
-from cluster.base import PROXY, Cluster
+from cluster.base import Cluster
 from cluster.credentials import Access
 from cluster.lifetime import RunState
 from cluster.persistence import POLICIES, Policy
@@ -24,6 +24,7 @@ from cluster.programs import ServerProgram, find_server
 from cluster.run_user import Owner
 from cluster.subprocesses import is_stopped
 from fencepost.errors import BrokenEnvironmentError
+from fencepost.history import PROXY
 from tests.cluster.conftest import MakeCluster
 
 ANY = Access.fresh(closed=False), Owner.of_run()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from threading import Event
 
-from cluster.base import PROXY, RESOURCE, Condition
+from cluster.base import RESOURCE, Condition
 from cluster.polling import becomes_true
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.history import STARVATION, FaultEvent
+from fencepost.history import PROXY, STARVATION, FaultEvent
 from harness.run.fault_log import FaultLog
 from harness.run.watch import Failure, Sighting, Watch
 

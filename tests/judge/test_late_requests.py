@@ -191,6 +191,12 @@ def test_a_client_without_a_processor_sends_late(since: float, until: float, num
     assert found(history) == (0, number)
 
 
+def test_a_proxy_without_a_processor_takes_what_it_is_sent_late() -> None:
+    history = sets(refused())
+    history.kept_waiting = {"proxy": [(10**15 + 400_000_000, 10**15 + 450_000_000)]}
+    assert found(history) == (0, 0)
+
+
 def test_a_proxy_that_stood_still_may_have_taken_it_late() -> None:
     history = sets(refused())
     history.requests = [row for row in history.requests if row["arguments"] != ["300"]]

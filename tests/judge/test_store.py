@@ -21,7 +21,7 @@ from rich.console import Console
 
 import fencepost
 from fencepost.errors import BrokenEnvironmentError, UsageError
-from fencepost.history import ClientEnd, FaultEvent, Gap, Op, Timeline, Write
+from fencepost.history import PROXY, ClientEnd, FaultEvent, Gap, Op, Timeline, Write
 from harness.checkers.judge import judge_folder, recorded_verdict
 from harness.config import RunConfig
 from harness.history.recorded import Recorded
@@ -634,6 +634,15 @@ def test_gaps_in_a_clients_heartbeat_are_read_as_pauses_that_nobody_planned(tmp_
         ("injected", ("c1",), ms(100)),
         ("healed", ("c1",), ms(400)),
     ]
+
+
+def test_a_proxy_that_was_kept_waiting_is_known(tmp_path: Path) -> None:
+    folder = written(tmp_path, quiet())
+    with AppendLog(folder.gaps_log(PROXY)) as log:
+        log.append(Gap(ms(100), ms(400), ms(400) - ms(100)))
+    run = load_recorded(broken_off(folder))
+    assert run.waits_of("c1") == [(ms(100), ms(400))]
+    assert not run.faults
 
 
 @pytest.mark.parametrize(("client", "began", "ended"), [("c7", 1, 2), ("c1", 2, 1)])

@@ -290,6 +290,23 @@ def test_a_client_without_a_processor_cannot_do_what_it_should() -> None:
     assert left(refused(800), "c2", 20, 40) == 1
 
 
+def test_a_proxy_without_a_processor_takes_what_it_is_sent_late() -> None:
+    for history in (released(800), refused(800)):
+        history.kept_waiting = {"proxy": [(ms(20), ms(40))]}
+        assert sum(counted(history)[1::2]) == 0
+
+
+def test_a_node_that_is_asked_in_time_may_delete_the_key_late() -> None:
+    """The release is answered at 60, and so is the refused acquire."""
+
+    def left(history: History, sent: float) -> tuple[int, ...]:
+        return counted(history.request("c1", "n1", "DEL k1", 799, 800, sent=sent))[1::2]
+
+    assert left(released(800), 310) == left(refused(800), 310) == (0, 0)
+    assert left(released(800), 310.1) == (1, 0)
+    assert left(refused(800), 310.1) == (0, 1)
+
+
 def test_a_client_that_ends_takes_what_it_has_not_sent_with_it() -> None:
     def left(history: History, client: str, at: float) -> int:
         return sum(counted(history.end(client, "finished", at))[1::2])
