@@ -75,7 +75,7 @@ class Pause(TargetFields, frozen=True):
     acquire, as soon as a majority of the nodes holds the value of one, before it is told. A client is soon done with
     extending or releasing, so replies to those that are inside are late at first. `most`: how many clients are caught
     at most, each at its own moment; unset: one. A step takes several requests, and one client is stopped at one of
-    them; `after`: when it has read so many more replies (unset: wherever it is). `connection`: `lost` if
+    them; `after`: once it has read this many more replies (unset: at once). `connection`: `lost` if
     the connections of a stopped client are closed, once what was under way has reached it."""
 
     inside: bool = False
@@ -288,7 +288,7 @@ def _catch(
 ) -> tuple[str, ...]:
     """Stop up to `most` clients that are where they were to be caught, in the order of preference. A client that
     slipped out before the signal hit it runs on, and the next one is tried. Empty if none was caught in time. `after`:
-    each reads so many late replies first; if its step has fewer requests, the next client is stopped after fewer."""
+    this many late replies are read first, by the first client or, if its step has fewer requests, the next ones."""
     deadline = time.monotonic() + within_s
     caught: list[Client] = []
     try:

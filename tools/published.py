@@ -37,6 +37,8 @@ from harness.options import parse_run
 from harness.studies.findings.evidence import block, with_block
 from harness.studies.findings.study import document_of as replays_of
 from harness.studies.findings.study import replayed
+from harness.studies.systems.page import document_of as systems_of
+from harness.studies.systems.settle import settle as settle_systems
 from harness.survey.findings import FOLDER, read_finding, read_findings
 from harness.survey.page import document_of as survey_of
 from harness.survey.session import REPLAYS, replayed_kinds
@@ -66,6 +68,10 @@ def _replays(played: Played) -> StudyDocument:
     return replays_of(played, replayed(played.campaign.grid, played.lines))
 
 
+def _systems(played: Played) -> StudyDocument:
+    return systems_of(played, settle_systems(played))
+
+
 def _report(played: Played) -> StudyDocument:
     return report_of(played, summaries(played.campaign.grid, played.lines))
 
@@ -75,6 +81,7 @@ _DRAWN_BY: Final[Mapping[str, Callable[[Played], StudyDocument]]] = {
     "claims": _claims,
     "mutants": _mutants,
     "findings": _replays,
+    "systems": _systems,
 }
 """By the name of the record's grid; all others are reports of `fencepost compare`."""
 

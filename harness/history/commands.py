@@ -8,7 +8,7 @@ EVAL: Final = ("EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO")
 SCRIPTED: Final = (*EVAL, "FCALL", "FCALL_RO")
 """What they do, a script or a function says."""
 RUN_SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
-"""Those that may change something."""
+"""Of these, the ones that may write."""
 
 SET: Final = ("SET", "SETEX", "PSETEX", "MSET")
 """Whatever the key held before."""

@@ -44,6 +44,7 @@ OVERRIDDEN = {
     "a late reply counts": "WIRE",
     "a majority lets in": "quorum",
     "counts what is over": "acquire_request",
+    "keeps one permit back": "acquire_request",
     "trusts its memory": "acquire",
     "any node extends": "extend_quorum",
     "extends whatever they reply": "extend_quorum",

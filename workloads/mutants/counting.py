@@ -139,6 +139,20 @@ class CountsWhatIsOver(CountedSemaphore):
 
 
 @mutant(
+    "keeps one permit back",
+    "a client gets in as long as one of the permits is free",
+    conditions="permits, one node",
+    finding="permits-unused",
+    cause="permits unused",
+)
+class KeepsOnePermitBack(CountedSemaphore):
+    """It counts from one, and the last permit is never given to anybody."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("EVAL", ADMIT_SCRIPT, 1, f"{key}#members", value, ttl_ms, self._settings.permits - 1)
+
+
+@mutant(
     "one is enough",
     "N/2 + 1 nodes must grant it",
     conditions="briefly",
