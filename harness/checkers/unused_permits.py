@@ -35,8 +35,8 @@ _AT_ONCE_NS: Final = 50_000_000
 
 
 class Figures(KeyFigures, frozen=True):
-    """`most`: how many clients were inside at once, at most. `full_ms`: for how long so many were inside while others
-    waited, where that was fewer than there are permits; else 0."""
+    """`most`: how many clients were inside a key at once, at most. `full_ms`: for how long so many were inside while
+    others waited, if a key was never given out to as many clients as it has permits; else 0."""
 
     permits: int
     most: int
@@ -61,9 +61,10 @@ def check(run: Recorded) -> Answer:
     """No figures of a lock that was not used as a semaphore."""
     if not run.counts_permits:
         return Answer()
-    found = [each for key in sorted(map(str, run.ops["key"].unique())) if (each := _Uses.of(run, key)).is_never_full]
+    every = [_Uses.of(run, key) for key in sorted(map(str, run.ops["key"].unique()))]
+    found = [uses for uses in every if uses.is_never_full]
     if not found:
-        return Answer(Figures(run.permits, 0, 0.0))
+        return Answer(Figures(run.permits, max((uses.most for uses in every), default=0), 0.0))
     worst = max(found, key=lambda uses: uses.full_ns)
     figures = Figures(run.permits, worst.most, worst.full_ns / 1e6)
     stretches = list(worst.stretches())
