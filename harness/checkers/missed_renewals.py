@@ -111,7 +111,7 @@ def check(run: Recorded) -> Answer:
         return Answer(figures)
     text = (
         f"the lock let the leases of {plural(len(missed), 'section')} end and did not renew them, although the client "
-        f"ran and no fault was in the way; for a whole lease it sent none{_how_many(missed)}"
+        f"ran and no fault was in the way; for a whole lease it sent no renewal{_how_many(missed)}"
     )
     return Answer(figures, (MISSED.of(missed, text, partial(_example, run, ledger)),))
 
@@ -172,8 +172,8 @@ def _how_many(missed: Sequence[_Missed]) -> str:
     failed, renewed = (
         sum(map(bool, of)) for of in ([one.failed for one in missed], [one.was_renewed for one in missed])
     )
-    told = [f"of {failed}: none after one that failed"] if failed else []
-    told += [f"of {renewed}: none after some that were done"] if renewed else []
+    told = [f"in {failed} of them, the last one before had failed"] if failed else []
+    told += [f"in {renewed} of them, earlier ones had succeeded"] if renewed else []
     return f" ({'; '.join(told)})" if told else ""
 
 
