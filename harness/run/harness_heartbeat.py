@@ -50,8 +50,8 @@ def watched_waits(pid: int | None, log: Path) -> Iterator[None]:
             record = cache(lambda: files.enter_context(closing(Recorder(log))))
             kept = KeptWaiting(lambda gap: record()(gap))
             while not is_over.wait(BEAT_S):
-                now_ns = monotonic_ns()
-                kept.beat(last_ns, now_ns, max(waits.look(), default=0))
+                now_ns, waited_ns = monotonic_ns(), max(waits.look(), default=0)
+                kept.beat(min(last_ns, now_ns - waited_ns), now_ns, waited_ns)  # it may have begun before the last look
                 last_ns = now_ns
             kept.end(last_ns)
 
