@@ -7,8 +7,8 @@ acquired the lock.
 
 A lock may say so only because the nodes did not answer in time, on a machine that is too busy, say. So nothing was lost
 if a majority of the nodes may still have held the section's value when the release was asked for, nor if the release
-deleted the key itself there: it may have sent its request again. Where the client's own request, such as that of an
-extension, had deleted the key before, no other client is suspected.
+deleted the key itself there: it may have sent its request again. Where a request of the client's own process, such as
+that of an extension, had deleted the key before, no other client is suspected.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fencepost.history import process_of
 from fencepost.quorum import quorum
 from fencepost.text import printable
+from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import who_did
 from harness.figures import CheckerFigures
@@ -74,11 +76,12 @@ def check(run: Recorded) -> Answer:
     several = "leases were lost before their holders released them, within their validity"
     # Servers that copy each other change their roles long after a fault.
     change = "a failover lost the keys, " if run.one_serves and run.faults else ""
-    own = [_last_own(run, *of) for of in rows_of(lost, "client", "life", "section")]
+    taken = [(of[0], _taken(run, *of)) for of in rows_of(lost, "client", "life", "section", "complete_ns")]
+    by_itself = [change for client, change in taken if change is not None and _is_own(change, client)]
     why = f"{change}another client deleted or took the keys, or they expired too early"
-    if by_itself := [deleted for deleted in own if deleted is not None]:
+    if by_itself:
         its = f"its own {_request(by_itself[0])} deleted the key"
-        why = its if len(by_itself) == len(own) else f"for {len(by_itself):,} of them, {its}; else, {why}"
+        why = its if len(by_itself) == len(taken) else f"for {len(by_itself):,} of them, {its}; else, {why}"
     text = f"{len(lost):,} {one if len(lost) == 1 else several}, although no fault was in force: {why}"
     return Answer(figures, (LOST_EARLY.found("lock", text, len(lost), examples),))
 
@@ -96,47 +99,55 @@ def _may_have_been_held(run: Recorded, released: pd.DataFrame) -> npt.NDArray[np
     return found
 
 
-class _Deletions(NamedTuple):
-    """`set_on`: on how many nodes calls for the section had set a key; `used`: on how many any client ever did.
-    `deleted`: where a request of the client deleted the last such key, by node."""
+class _Ends(NamedTuple):
+    """`set_on`: on how many nodes calls for the section had set a key, or taken over one; `used`: on how many any client
+    ever did. `by_request`: where a request deleted the last such key, or set another value over it, by node."""
 
     set_on: int = 0
     used: int = 0
-    deleted: Sequence[Change] = ()
+    by_request: Sequence[Change] = ()
 
 
-def _own_deletions(run: Recorded, client: str, life: int, section: int) -> _Deletions:
+def _ends(run: Recorded, client: str, life: int, section: int) -> _Ends:
     ledger = run.ledger
     if ledger is None:
-        return _Deletions()
+        return _Ends()
     rows = ledger.rows[ledger.rows["key"].isin(list(run.lock_keys)).to_numpy(bool)]
     its = (rows["task"] == client) & (rows["life"] == life) & (rows["section"] == section)
-    is_set = its & rows["what"].isin(SETS) & (rows["f"] == "acquire") & (rows["outcome"] == "ok")
-    last = rows[is_set.to_numpy(bool)].groupby("node", observed=True).tail(1)
-    ends = rows[(rows["what"].isin(ENDINGS) & rows["of"].isin(last.index)).to_numpy(bool)]
+    is_granted = its & (rows["f"] == "acquire") & (rows["outcome"] == "ok")
+    is_set, takes_over = rows["what"].isin(SETS), rows["what"] == "prolonged"
+    last = rows[(is_granted & (is_set | takes_over)).to_numpy(bool)].groupby("node", observed=True).tail(1)
+    begun = last["of"].where(last["what"] == "prolonged", last.index)
+    ends = rows[(rows["what"].isin(ENDINGS) & rows["of"].isin(begun)).to_numpy(bool)]
     changes = [ledger.change(int(row)) for row in ends.index]
-    own = [one for one in changes if one["what"] == "deleted" and one["cause"] == "request" and one["task"] == client]
-    return _Deletions(len(last), rows["node"].nunique(), own)
+    by_request = [one for one in changes if one["what"] in _TAKES and one["cause"] == "request"]
+    return _Ends(len(last), rows["node"].nunique(), by_request)
 
 
 def _deleted_by_its_release(run: Recorded, client: str, life: int, section: int) -> bool:
     """Whether the release that was refused had deleted the key itself on a majority of the nodes that it was set on."""
-    set_on, _, deleted = _own_deletions(run, client, life, section)
-    return bool(set_on) and sum(_is_by_release(one, section) for one in deleted) >= quorum(set_on)
+    set_on, _, ends = _ends(run, client, life, section)
+    return bool(set_on) and sum(_is_by_release(one, client, section) for one in ends) >= quorum(set_on)
 
 
-def _last_own(run: Recorded, client: str, life: int, section: int) -> Change | None:
-    """The last request of the client itself that deleted its key before that release, if such requests left it on less
-    than a majority of the nodes; None if they did not, or if that is not on record."""
-    set_on, used, deleted = _own_deletions(run, client, life, section)
-    earlier = [one for one in deleted if not _is_by_release(one, section)]
+def _taken(run: Recorded, client: str, life: int, section: int, released_ns: int) -> Change | None:
+    """The last request that ended one of its keys before that release was over, if such requests left it on less than a
+    majority of the nodes; None if they did not, or if that is not on record."""
+    set_on, used, ends = _ends(run, client, life, section)
+    earlier = [one for one in ends if one["at_ns"] <= released_ns and not _is_by_release(one, client, section)]
     if not earlier or set_on - len(earlier) >= quorum(used):
         return None
     return max(earlier, key=lambda one: int(one["at_ns"]))
 
 
-def _is_by_release(deletion: Change, section: int) -> bool:
-    return bool(deletion["f"] == "release" and deletion["section"] == section and deletion["is_in_call"])
+def _is_by_release(end: Change, client: str, section: int) -> bool:
+    is_its_call = end["task"] == client and end["f"] == "release" and end["section"] == section
+    return bool(is_its_call and end["what"] == "deleted" and end["is_in_call"])
+
+
+def _is_own(change: Change, client: str) -> bool:
+    """Whether the client's own process deleted the key."""
+    return bool(change["client"] == process_of(client) and change["what"] == "deleted")
 
 
 def _request(change: Change) -> str:
@@ -145,15 +156,22 @@ def _request(change: Change) -> str:
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
-    deleted = _last_own(run, str(example["client"]), int(example["life"]), int(example["section"]))
-    if deleted is None:
+    client = str(example["client"])
+    change = _taken(run, client, int(example["life"]), int(example["section"]), run.at_ns(example["at_ms"]))
+    if change is None:
         return Told(f"{printable(case.finding.text).rstrip('.')}.")
-    done = who_did(run, deleted, str(example["client"]), "deleted the key")
+    cause = "deleted by itself" if _is_own(change, client) else _TAKES[change["what"]]
+    if cause == "deleted by itself" and change["f"] == "release" and change["task"] not in (None, client):
+        cause = "another task's release"
+    did = "deleted the key" if change["what"] == "deleted" else "set another value over the key"
     return Told(
         f"The release of {case.text('client')} said at {case.at()}, {case.lasting('validity_left_ms')} before the "
-        f"lease was over, that the lock was no longer held: {done}.",
-        cause="deleted by itself",
+        f"lease was over, that the lock was no longer held: {who_did(run, change, client, did)}.",
+        cause=cause,
     )
+
+
+_TAKES: Final[dict[str, Cause]] = {"deleted": "deleted", "overwritten": "overwritten"}
 
 
 LOST_EARLY: Final = FindingKind(

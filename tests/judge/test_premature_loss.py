@@ -116,11 +116,30 @@ def deleted(at: float, *, by: str = "c1", others: tuple[str, ...] = ()) -> Histo
     return history.seen("n1", "blind", 900)
 
 
-@pytest.mark.parametrize(("by", "cause"), [("c1", "deleted by itself"), ("c3", None)])
-def test_a_lease_whose_key_its_own_script_deleted_was_lost_by_no_other_client(
-    by: str, cause: str | None, golden: Golden
-) -> None:
+@pytest.mark.parametrize(("by", "cause"), [("c1", "deleted by itself"), ("c3", "deleted")])
+def test_a_lease_is_lost_by_who_deleted_its_key(by: str, cause: str, golden: Golden) -> None:
     run = deleted(20, by=by).recorded()
+    (finding,) = check(run).findings
+    golden(finding.text)
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert told.explanations[0].cause == cause
+    golden(told.explanations[0].sentence)
+
+
+@pytest.mark.parametrize(("by", "cause"), [("c1", "deleted by itself"), ("c1@1", "another task's release")])
+def test_a_lease_that_was_taken_over_from_another_task_is_lost_by_that_ones_late_release(
+    by: str, cause: str, golden: Golden
+) -> None:
+    """c1@1 sets the key, and its release is cancelled; c1@2 prolongs the key and is let in at 32. Then a request of the
+    process, whose task may be on record, deletes it."""
+    history = History(nodes=1, clients=2, tasks=2).watch("n1").section("c1@1", 2, None, asked=0, deadline=100)
+    history.request("c1@1", "n1", "SET k1 value NX PX 100", 1, 1.2).seen("n1", "set", 1.1, "value", since=1)
+    history.op("c1@1", "release", "info", 1, 20, 39 if by == "c1@1" else 30)
+    history.section("c1@2", 32, None, number=2, asked=31, deadline=130).op("c1@2", "release", "fail", 2, 40, 50)
+    history.request("c1@2", "n1", "PEXPIRE k1 100", 31.2, 31.4).seen("n1", "prolonged", 31.3, since=31.2, ttl=100)
+    history.request(by, "n1", "DEL k1", 33, 33.2, reply="1").seen("n1", "deleted", 33.1, since=33)
+    history.seen("n1", "blind", 900)
+    run = history.recorded()
     (finding,) = check(run).findings
     golden(finding.text)
     (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
