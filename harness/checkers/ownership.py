@@ -3,7 +3,8 @@
 The ledger (`harness.history.ledger`) says which client set a key, in which call, and which request changed it then.
 A client owns a key from the request that set it, if that call granted it a section, until it asks to release it or is
 gone, and as long as the key has not outlived its time, or its lease if the time is longer. A mark by which releases
-leave a key free has no owner. Meanwhile the request of another client may
+leave a key free has no owner, nor has a key that a client set with a value that it had read. Meanwhile the request of
+another client may
 
 - not delete it, nor take the other client's member out of it (`harness.history.members`): a release, the end of a
   refused attempt, or background work that frees what is not its own;
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
+from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -167,6 +169,7 @@ class _KeyOwners:
         rows, self._single = ledger.rows, single
         self._rows: dict[str, list[Any]] = {name: rows[name].tolist() for name in _OF_SETTER}
         self._calls, self._handed_over, self._marks = ledger.calls, ledger.handed_over, run.unowned.marks
+        self._is_copy = cache(ledger.is_copy)
         self._is_one_node, self._ttl_ns = run.config.nodes == 1, int(run.config.ttl_ms * 1e6)
         self._places, self._overlong = run.places, set[int]()
         if run.owners is not None:
@@ -189,7 +192,7 @@ class _KeyOwners:
     def of(self, row: Any) -> _Holder | None:
         """Which client owned the key when this happened to it; None if none did, or that is not known."""
         is_mark = row["was"] in self._marks if isinstance(row["was"], str) else bool(self._marks)
-        if row["of"] in self._shared or is_mark:
+        if row["of"] in self._shared or is_mark or self._is_copy(row["of"]):
             return None
         setter = {name: column[row["of"]] for name, column in self._rows.items()}
         if (call := self._handed_over.get(row["of"])) == NO_CALL:

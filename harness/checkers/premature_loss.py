@@ -100,8 +100,8 @@ def _may_have_been_held(run: Recorded, released: pd.DataFrame) -> npt.NDArray[np
 
 
 class _Ends(NamedTuple):
-    """`set_on`: on how many nodes calls for the section had set a key, or taken over one; `used`: on how many any client
-    ever did. `by_request`: where a request deleted the last such key, or set another value over it, by node."""
+    """`set_on`: on how many nodes calls for the section had set a key, or taken one over; `used`: on how many any
+    client ever did. `by_request`: where a request deleted the last such key, or set another value over it, by node."""
 
     set_on: int = 0
     used: int = 0

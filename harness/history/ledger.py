@@ -116,7 +116,7 @@ class Ledger:
         value, node, sent = change["was"], str(change["node"]), self.sent
         if not value or change["client"] is None or change["by"] != "client" or change["request"] < 0:
             return False
-        if not sent.compared(change):
+        if not sent.compared(change) or self.is_copy(int(change["of"])):
             return False
         client, is_named = str(change["sender"] or process_of(change["client"])), sent.names_value(change)
         for one in sent.between(client, node, 0, int(change["from_client_ns"])):
@@ -130,6 +130,22 @@ class Ledger:
                 return True
             if one.reply is not None and value in one.reply:
                 return False
+        return False
+
+    def is_copy(self, row: int) -> bool:
+        """Whether the client that set a key had read its value on that node before it ever named it: it is another
+        one's, to whom the key was not handed over. Short values, such as numbers, are no one's."""
+        if row < 0 or row in self.handed_over:
+            return False
+        setter = self.change(row)
+        value, client = setter["value"], setter["sender"] or setter["client"]
+        if not value or not names_of(value) or client is None or setter["request"] < 0:
+            return False
+        for one in self.sent.between(str(client), str(setter["node"]), 0, int(setter["from_client_ns"])):
+            if value in one.arguments:
+                return False
+            if one.reply is not None and value in one.reply:
+                return True
         return False
 
     def _is_acquiring(self, client: str, at_ns: int) -> bool:

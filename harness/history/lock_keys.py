@@ -55,13 +55,17 @@ def keys_of_single_sections(run: RunTables, ledger: Ledger) -> set[str]:
     is_extension = by_its_setter(rows) & ~(rows["f"].isin(GRANTS) & rows["is_in_call"]).to_numpy(bool)
     is_change = (rows["what"].isin(["changed", "overwritten"]) & rows["is_seen"]).to_numpy(bool)
     names -= set(rows["key"][is_change & ~is_extension].astype(str).unique())
-    own = rows["key"].isin(list(names))
-    each = rows[is_set & own].groupby(["task", "life", "section"], observed=True)["key"].nunique()
-    deleted = rows["f"][own & (rows["what"] == "deleted")]
     sections = run.sections
     may_share = int((sections["shared"] == 1).sum()) if "shared" in sections else len(sections)
-    is_one_each = len(each) >= _NEARLY_ALL * may_share and not (each > 1).any()
-    return names if is_one_each and 2 * int((deleted == "release").sum()) > len(deleted) else set()
+    # Beside them, one that clients share may never have been changed while it was there.
+    for some in (names, names.difference(asked)):
+        own = rows["key"].isin(list(some))
+        each = rows[is_set & own].groupby(["task", "life", "section"], observed=True)["key"].nunique()
+        deleted = rows["f"][own & (rows["what"] == "deleted")]
+        is_one_each = len(each) >= _NEARLY_ALL * may_share and not (each > 1).any()
+        if is_one_each and 2 * int((deleted == "release").sum()) > len(deleted):
+            return some
+    return set()
 
 
 def keys_of_single_holders(run: RunTables, ledger: Ledger, key: str) -> set[str]:

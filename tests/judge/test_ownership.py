@@ -844,3 +844,36 @@ def test_a_value_that_two_had_drawn_matters_only_to_a_request_that_compared_it(
     (finding,) = check(run).findings
     (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
     assert told.explanations[0].cause == cause
+
+
+@pytest.mark.parametrize(
+    ("reads", "value", "prolonged"),
+    [(True, "drawn-by-c2", 0), (False, "drawn-by-c2", 1), (True, "short", 1), (True, "12345678", 1)],
+    ids=["copied", "drawn by both", "too short to tell", "a number"],
+)
+def test_a_key_that_was_set_with_a_value_that_its_client_had_read_is_not_its_own(
+    reads: bool, value: str, prolonged: int
+) -> None:
+    """c3, which is refused, may have read c2's value. The key is deleted, and c3 sets it again; then c2 extends its
+    lease."""
+    history = History(nodes=1, clients=3, ttl_ms=900).watch("n1").op("c3", "acquire", "fail", 1, 6.5, 9)
+    history.section("c2", 10, 300, asked=5, deadline=905)
+    history.op("c2", "extend", "ok", 1, 150, 160, deadline_ns=ms(1_050), validity_ms=900)
+    history.request("c2", "n1", f"SETNX k1 {value}", 6, 6.4, reply="1").seen("n1", "set", 6.2, value, since=6)
+    if reads:
+        history.request("c3", "n1", "GET k1", 6.7, 6.8, reply=f'"{value}"', did=False)
+    history.request("c1", "n1", "DEL k1", 6.85, 6.9, reply="1").seen("n1", "deleted", 6.9, since=6.85)
+    history.request("c3", "n1", f"PSETEX k1 900 {value}", 7, 7.4).seen("n1", "set", 7.2, value, since=7, ttl=900)
+    history.request("c2", "n1", f"EVAL keep 1 k1 {value} 900", 151, 151.4, reply="1")
+    history.seen("n1", "prolonged", 151.2, value, since=151, ttl=900)
+    assert found(history)[1] == prolonged
+
+
+def test_a_key_that_readers_share_may_have_the_name_that_they_ask_for() -> None:
+    """It was never changed while it was there, and keeps no reader's own key from being one."""
+    history = readers()
+    for number in range(1, 10):
+        history.request(f"c{number}", "n1", "SET k1 1 PX 1", 100 * number - 6, 100 * number - 5)
+        history.seen("n1", "set", 100 * number - 5, "1", key="k1", since=100 * number - 6, ttl=1)
+        history.seen("n1", "expired", 100 * number - 4, key="k1", since=100 * number - 5)
+    assert breaks(prolongs_all(history)) == ["liveness"]
