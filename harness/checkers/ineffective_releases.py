@@ -29,6 +29,7 @@ from harness.explain.another_key import Use, another_key
 from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
+from harness.history.commands import COUNT
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
 from harness.history.groups import rows_of_sections
 from harness.history.handed_on import HandedOn
@@ -191,6 +192,24 @@ def _is_unsent(run: Recorded, one: _Ineffective) -> bool:
     return True
 
 
+def _counted_twice(run: Recorded, one: _Ineffective) -> str:
+    """The command of which one acquire sent a node two requests or more that each raised the count there, if the
+    release lowered it less often; empty if that is not on record."""
+    if (ledger := run.whole_ledger) is None or one.set_again:
+        return ""
+    client, life, section = run.sections.iloc[one.section][["client", "life", "section"]]
+    rows = ledger.rows
+    own = (rows["task"] == client) & (rows["life"] == life) & (rows["section"] == section) & rows["is_in_call"]
+    own &= rows["node"].isin(one.nodes) & rows["did"].isin(_COUNTS)
+    counts = rows[own.to_numpy(bool)]
+    raised = counts[((counts["f"] == "acquire") & (counts["outcome"] == "ok")).to_numpy(bool)]
+    lowered = counts["node"][(counts["f"] == "release").to_numpy(bool)].value_counts()
+    for (node, command), times in raised.groupby(["node", "command"], observed=True)["request"].nunique().items():
+        if times > max(1, int(lowered.get(node, 0))):
+            return str(command)
+    return ""
+
+
 def _example(run: Recorded, one: _Ineffective) -> dict[str, object]:
     section, other = run.sections.iloc[one.section], None if one.set_again else another_key(run, one.use)
     return {
@@ -200,6 +219,7 @@ def _example(run: Recorded, one: _Ineffective) -> dict[str, object]:
         "set_again": one.set_again,
         **({} if other is None else {"another_key": other.in_words()}),
         **({"is_unsent": True} if other is None and _is_unsent(run, one) else {}),
+        **({"counted": counted} if other is None and (counted := _counted_twice(run, one)) else {}),
     }
 
 
@@ -210,6 +230,9 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     why = f": {example['another_key']}" if "another_key" in example else ""
     if "is_unsent" in example:
         cause, why = "unsent release", f"; the release sent {case.listed('nodes')} no request"
+    elif "counted" in example:
+        cause = "counted twice"
+        why = f": its acquire had sent {case.text('counted')} more than once, each was counted, and the release took back fewer"
     return Told(
         f"The lock told {example['client']} at {case.at()} that it was released, but its value {how} on "
         f"{case.listed('nodes')}, so that no majority was free for another {case.lasting()}{why}.",
@@ -217,6 +240,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
+_COUNTS: Final = (*COUNT, "HINCRBY")
 INEFFECTIVE: Final = FindingKind(
     "release-without-effect",
     "liveness",

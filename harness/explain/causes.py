@@ -56,6 +56,7 @@ Cause = Literal[
     "another key",
     "old value",
     "unsent release",
+    "counted twice",
     "denied",
     "not undone",
     "never given back",
@@ -136,6 +137,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "another key": "the release named another key than the acquire had set",
     "old value": "the release named a value that a renewal had replaced",
     "unsent release": "a release asked no node to delete its key",
+    "counted twice": "an acquire was counted more than once, and its release took back fewer",
     "denied": "a release reported the lock as not held, although the node held its key",
     "not undone": "a refused acquire had set the key, and the lock never undid it",
     "never given back": "a client took a permit and nothing gave it back",
@@ -164,7 +166,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "failover": "a failover lost the lock",
     "unknown": "the record does not show it",
 }
-UNRELEASED: Final[tuple[Cause, ...]] = ("another key", "old value", "unsent release", "denied")
+UNRELEASED: Final[tuple[Cause, ...]] = ("another key", "old value", "unsent release", "counted twice", "denied")
 """Why a release left its key on a node."""
 LEAVE_KEYS: Final[tuple[Cause, ...]] = (
     *("prolonged", "set again", "renewed unheld", "stayed", *UNRELEASED, "not undone", "no expiry", "overlong"),

@@ -210,3 +210,19 @@ def test_a_release_that_sent_nothing(words: str | None, at: float, cause: str, g
     assert told.explanations[0].cause == cause
     if words is None:
         golden(told.explanations[0].sentence)
+
+
+@pytest.mark.parametrize(("times", "lowers", "cause"), [(2, 1, "counted twice"), (1, 1, "stayed"), (2, 2, "stayed")])
+def test_an_acquire_that_was_sent_again_was_counted_twice(times: int, lowers: int, cause: str, golden: Golden) -> None:
+    """The key is a hash of the client and its count; the release lowers that, and leaves the key."""
+    history = History(nodes=1, ttl_ms=2_000).watch("n1").section("c1", 10, None, asked=1)
+    history.op("c1", "release", "ok", 1, 50, 60)
+    changes = [(3 + 2 * number, 1) for number in range(times)] + [(51 + 2 * number, -1) for number in range(lowers)]
+    for number, (at, by) in enumerate(changes):
+        history.request("c1", "n1", f"HINCRBY k1 holder-c1 {by}", at, at + 1, reply="1")
+        history.seen("n1", "changed" if number else "set", at + 0.5, "holder-c1", since=at, ttl=2_000, is_hash=True)
+    history.seen("n1", "deleted", 900)
+    answer = found(history)
+    (told,) = explain(history.recorded(), Verdict("violation", "lock", answer.findings, (), {}), 1)
+    assert told.explanations[0].cause == cause
+    golden(told.explanations[0].sentence)
