@@ -232,7 +232,8 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         cause, why = "unsent release", f"; the release sent {case.listed('nodes')} no request"
     elif "counted" in example:
         cause = "counted twice"
-        why = f": its acquire had sent {case.text('counted')} more than once, each was counted, and the release took back fewer"
+        sent = f"its acquire had sent {case.text('counted')} more than once"
+        why = f": {sent}; each request was counted, and the release took back fewer"
     return Told(
         f"The lock told {example['client']} at {case.at()} that it was released, but its value {how} on "
         f"{case.listed('nodes')}, so that no majority was free for another {case.lasting()}{why}.",
