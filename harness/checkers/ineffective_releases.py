@@ -31,7 +31,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.commands import COUNT
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
-from harness.history.groups import rows_of_sections
+from harness.history.groups import rows_of, rows_of_sections
 from harness.history.handed_on import HandedOn
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
@@ -114,6 +114,8 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
     handed_on = HandedOn(run, backing.owners)
     clients, left_ns = run.sections["client"].astype(str).tolist(), run.sections["end_ns"].tolist()
     asked_ns, start_ns = run.sections["asked_ns"].tolist(), run.sections["start_ns"].tolist()
+    assert run.ledger is not None, "else there would be no owners"
+    sent_ns = dict(rows_of(run.ledger.rows, "event", "from_client_ns"))
     for held in backing.owners.each:
         for section, taken_ns in handed_on.uses(held):
             until_ns = min(held.until_ns, taken_ns)
@@ -122,7 +124,8 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
             missed_ns = first_missed_ns(run, clients[section], held.node, held.lock_key, from_ns, until_ns)
             if until_ns - missed_ns > _SLACK_NS:
                 staying[section][held.node] = _Stay(
-                    *(held.key, str(held.value), held.from_min_ns, held.from_max_ns, from_ns + _SLACK_NS, until_ns),
+                    *(held.key, str(held.value), max(held.from_min_ns, sent_ns.get(held.event, 0)), held.from_max_ns),
+                    *(from_ns + _SLACK_NS, until_ns),
                     is_counted=held.section != section or section in counted,
                 )
                 uses[section] = Use(

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
-from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -169,7 +168,7 @@ class _KeyOwners:
         rows, self._single = ledger.rows, single
         self._rows: dict[str, list[Any]] = {name: rows[name].tolist() for name in _OF_SETTER}
         self._calls, self._handed_over, self._marks = ledger.calls, ledger.handed_over, run.unowned.marks
-        self._is_copy = cache(ledger.is_copy)
+        self._is_copy = ledger.is_copy
         self._is_one_node, self._ttl_ns = run.config.nodes == 1, int(run.config.ttl_ms * 1e6)
         self._places, self._overlong = run.places, set[int]()
         if run.owners is not None:

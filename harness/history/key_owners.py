@@ -76,6 +76,9 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unown
     counted = unowned.counters | unowned.places
     every = watched.holdings[~watched.holdings["key"].isin(counted)].reset_index(drop=True)
     every = with_setters(every, setters)
+    is_copy = every["event"].isin(ledger.copied_events)  # what a client had read is still of who had drawn it
+    by_none = {"client": every["client"].mask(is_copy, None), "call": every["call"].mask(is_copy, NO_CALL)}
+    every = every.assign(section=every["section"].mask(is_copy, NO_SECTION), **by_none)
     used = _Used.of(run, ledger, every, unowned)
     is_of_none = every["value"].isin(unowned.values).to_numpy(bool)
     of_none = {"client": every["client"].mask(is_of_none, None), "call": every["call"].mask(is_of_none, NO_CALL)}

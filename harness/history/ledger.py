@@ -57,6 +57,8 @@ _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 _OF_CALL: Final = ("life", "section", "invoke_ns", "complete_ns")
 _OPTIONAL: Final = ("event", "of", "owner", "request", "connection", *_TIMES, *_OF_CALL)
 _OPPOSITE: Final = {"INCRBY": "DECRBY", "DECRBY": "INCRBY"}
+_SHORT_REPLY: Final = 8
+"""It names nothing that is anyone's."""
 _INTERNAL: Final = ("port", "digest", "place", "call", "arguments", "until_ns", "sender")
 """The columns that are not for users."""
 
@@ -135,18 +137,38 @@ class Ledger:
     def is_copy(self, row: int) -> bool:
         """Whether the client that set a key had read its value on that node before it ever named it: it is another
         one's, to whom the key was not handed over. Short values, such as numbers, are no one's."""
-        if row < 0 or row in self.handed_over:
-            return False
-        setter = self.change(row)
-        value, client = setter["value"], setter["sender"] or setter["client"]
-        if not value or not names_of(value) or client is None or setter["request"] < 0:
-            return False
-        for one in self.sent.between(str(client), str(setter["node"]), 0, int(setter["from_client_ns"])):
-            if value in one.arguments:
-                return False
-            if one.reply is not None and value in one.reply:
-                return True
-        return False
+        return row in self._copies
+
+    @cached_property
+    def copied_events(self) -> frozenset[int]:
+        """The witness's, by which keys were set that are copies."""
+        return frozenset(self.rows["event"].loc[list(self._copies)].tolist())
+
+    @cached_property
+    def _copies(self) -> frozenset[int]:
+        rows = self.rows[(self.rows["what"].isin(SETS) & (self.rows["request"] >= 0)).to_numpy(bool)]
+        senders = rows["sender"].where(rows["sender"].notna(), rows["client"])
+        columns = zip(rows.index.tolist(), senders, rows["node"].astype(str), rows["value"].tolist(), strict=True)
+        set_by: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
+        for row, client, node, value in columns:
+            if isinstance(value, str) and isinstance(client, str) and row not in self.handed_over:
+                set_by[client, node][row] = value
+        return frozenset(
+            row
+            for (client, node), own in set_by.items()
+            for read in [self._read_first(client, node, {*own.values()})]
+            for row, value in own.items()
+            if value in read
+        )
+
+    def _read_first(self, client: str, node: str, values: set[str]) -> set[str]:
+        """Those of the values that an answer of the node had shown to the client before it named them itself."""
+        named, read = set[str](), set[str]()
+        for one in self.sent.between(client, node, 0, FOREVER_NS):
+            named |= values.intersection(one.arguments) - read
+            if one.reply is not None and len(one.reply) > _SHORT_REPLY:
+                read |= values & names_of(one.reply) - named
+        return read
 
     def _is_acquiring(self, client: str, at_ns: int) -> bool:
         """Whether the client, or any task of the process, was acquiring then."""
