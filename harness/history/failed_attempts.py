@@ -50,6 +50,9 @@ class VainTries:
         if not own:
             return None
         rows = [row for row in own if row.from_max_ns <= until_ns and row.to_min_ns >= since_ns]
+        # What is set for a section that begins later is not set in vain: it ends this time.
+        start_ns = run.sections["start_ns"].tolist()
+        rows = [row for row in rows if row.section < 0 or start_ns[row.section] < since_ns]
         return cls(
             run.nodes_of(key),
             since_ns,

@@ -353,3 +353,10 @@ def test_the_times_in_sight_are_added_up() -> None:
     assert why(history)[0] == "nothing set"
     history = asked("n1").seen("n2", "blind", 1100).seen("n2", "watching", 3100, "again")
     assert why(history.seen("n2", "blind", 6000))[0] == "unknown"
+
+
+def test_what_is_set_for_the_grant_that_ends_the_time_is_not_set_in_vain() -> None:
+    history = seen().section("c2", 4_050, 4_100, number=2, asked=3_960, deadline=4_900).sets("c2", "own", number=2)
+    for node in ("n1", "n2"):
+        held(history, node, 3_990, 4_100, "own")
+    assert why(history) == ("nothing set", NODES)
