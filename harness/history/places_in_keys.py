@@ -68,11 +68,12 @@ def places_in_keys(run: Recorded, ledger: Ledger) -> Iterator[Place]:
 
 
 def _lasting(rows: pd.DataFrame) -> pd.DataFrame:
-    """The changes, without those of requests that undid themselves."""
+    """The changes, without those of requests that undid themselves. A release may lower a count and then delete it."""
     did = rows["did"].astype(str).str.upper()
     adds = did.isin(_PUT).astype(int) - did.isin(_TAKE).astype(int)
     left = adds.groupby([rows["request"], rows["key"]], observed=True).transform("sum")
-    return rows[((rows["request"] < 0) | (adds == 0) | (left != 0)).to_numpy(bool)]
+    is_lasting = (rows["request"] < 0) | (adds == 0) | (left != 0) | (rows["f"] == "release")
+    return rows[is_lasting.to_numpy(bool)]
 
 
 def _keys(puts: pd.DataFrame, takes: pd.DataFrame) -> set[str]:

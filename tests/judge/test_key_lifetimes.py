@@ -465,11 +465,13 @@ def counted(
     did: tuple[str, str] = ("INCR", "DECR"),
     undone: bool = False,
     refused: bool = False,
+    lowers: str = "",
     **config: Any,
 ) -> History:
     """c1, c2 and c3 raise a count of n1 at 10, 50 and 60, with leases of 90 ms; its key has a time to live from 10 on
     only, and expires. Of those the `released` ones leave at 100, and take their place out. `undone`: c3's acquire takes
-    out what it had added. `refused`: the first request of c3's acquire had done that itself."""
+    out what it had added. `refused`: the first request of c3's acquire had done that itself. `lowers`: before it takes
+    out its place, c2's release does this to it."""
     more = {"nodes": 1, "clients": 3, "workload": "semaphore", "permits": 3} | config
     history = History(**more).watch("n1")
     for number, (client, at) in enumerate((("c1", 10), ("c2", 50), ("c3", 60))):
@@ -490,8 +492,10 @@ def counted(
         history.key_events[-1].command = did[1]
     for client in released:
         history.request(client, "n1", "EVAL take 1 k1", 100.3, 100.5)
-        history.seen("n1", "changed", 100.6, "1", since=100.2)
-        history.key_events[-1].command = did[1]
+        for command in (lowers, did[1]) if lowers and client == "c2" else did[1:]:
+            history.seen("n1", "changed", 100.6, "1", since=100.2)
+            history.by(history.key_events[-1], len(history.requests) - 1)
+            history.key_events[-1].command = command
     history.seen("n1", "expired", expired, "1", since=expired - 0.1)
     if clocks:
         history.fault("f1", 20, 30, nemesis="clock", wrong_clocks=("n1",))
@@ -519,6 +523,7 @@ def test_a_count_that_expires_under_the_clients_that_it_counts(golden: Golden) -
         (counted("c1", "c3"), {"c2"}),
         (counted("c1"), set()),
         (counted("c1", "c2", did=("HINCRBY", "HDEL")), {"c3"}),
+        (counted("c1", "c2", did=("HINCRBY", "HDEL"), lowers="HINCRBY"), {"c3"}),
         (counted("c1", "c2", did=("SET", "DECR")), set()),
         (counted("c1", "c2", did=("RPUSH", "LPOP")), set()),
         (counted("c1", "c2", clocks=True), set()),
@@ -532,6 +537,7 @@ def test_a_count_that_expires_under_the_clients_that_it_counts(golden: Golden) -
         "another client stays",
         "few releases take anything out",
         "a hash",
+        "a release lowers a count and deletes it",
         "it keeps no places",
         "releases take nothing out that they added",
         "a wrong clock",
