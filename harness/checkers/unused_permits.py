@@ -99,7 +99,9 @@ class _Uses:
     @classmethod
     def of(cls, run: Recorded, key: str) -> _Uses:
         own = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
-        inside = list(rows_of(own, "start_ns", "end_ns"))
+        spans = rows_of(own, "start_ns", "end_ns", "deadline_max_ns")
+        # Who outlives its lease has no permit any more.
+        inside = [(start, max(start, min(end, deadline))) for start, end, deadline in spans]
         waits = recorded_waits(run, _AT_ONCE_NS)
         waits = waits[(waits["key"] == key).to_numpy(np.bool_)]
         waiting = [(str(who), since + _AT_ONCE_NS, until) for who, since, until in rows_of(waits, *_WAIT)]

@@ -96,3 +96,10 @@ def test_few_clients_that_wait_for_long_are_too_few() -> None:
 def test_each_key_is_for_itself() -> None:
     history = one_by_one().section("c3", 260, 261, key="k2", deadline=1_300)
     assert full_ms(history) == 25 * 99
+
+
+def test_who_outlives_its_lease_has_no_permit_any_more() -> None:
+    """c3 stays for long, and another client may get in when its lease is over: never two within their leases."""
+    history = one_by_one(40)
+    history.section("c3", 155, 3_000, number=1, deadline=190)
+    assert full_ms(history) == 40 * 99
