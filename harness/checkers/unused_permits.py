@@ -1,12 +1,12 @@
 """Was there a permit of a semaphore that no client ever got, although clients waited for it?
 
-Not a word is said of how the lock counts. In the whole run there were never as many clients inside a key at once as it
-has permits; and while clients waited, the largest number that was ever inside was inside for most of the time. A
-semaphore that lets in as many as it should fills up under such a load. One that fills up seldom, because its clients
-are in each other's way, is not full of fewer clients for long.
+How the lock counts does not matter. In the whole run, fewer clients were ever inside a key at once, within their
+leases, than it has permits; and for most of the time in which clients waited, as many as ever were inside. A semaphore
+that lets in as many as it should fills up under such a load. One that fills up seldom, because its clients are in each
+other's way, rarely has its largest number inside.
 
-Times do not count in which a permit may have been taken without a client that was inside: by one that died, by a call
-that ended with an error or that its user cancelled. There must be `LEAST_MS` of them and `LEAST_WAITS` waits in all.
+Times do not count in which a client that was not inside may have had a permit: one that died, or whose call ended with
+an error or was cancelled by its user. As many as ever must have been inside for `LEAST_MS`, during `LEAST_WAITS` waits.
 This costs time and no safety.
 """
 
@@ -32,11 +32,13 @@ LEAST_WAITS: Final = 20
 LEAST_SHARE: Final = 0.5
 _AT_ONCE_NS: Final = 50_000_000
 """A client that is let in sooner has not waited."""
+_Span = tuple[str, int, int]
+"""A client, and from when until when."""
 
 
 class Figures(KeyFigures, frozen=True):
-    """`most`: how many clients were inside a key at once, at most. `full_ms`: for how long so many were inside while
-    others waited, if a key was never given out to as many clients as it has permits; else 0."""
+    """`most`: the largest number of clients inside a key at once. `full_ms`: for how long that many were inside while
+    others waited, if a key never had as many clients inside as it has permits; else 0."""
 
     permits: int
     most: int
@@ -44,8 +46,8 @@ class Figures(KeyFigures, frozen=True):
 
     def rows(self) -> Iterator[Row]:
         if self.full_ms:
-            waited = f"no more than {count(self.most)} of {plural(self.permits, 'permit')} taken at once"
-            yield Row("permits", f"{waited}, while clients waited for {milliseconds(self.full_ms)}", order=86)
+            taken = f"no more than {count(self.most)} of {plural(self.permits, 'permit')} taken at once"
+            yield Row("permits", f"{taken}, while clients waited for {milliseconds(self.full_ms)}", order=86)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,34 +87,34 @@ def check(run: Recorded) -> Answer:
 @dataclass(frozen=True, slots=True)
 class _Uses:
     """Of one key, from moment to moment. `at`: where something changes; the other lines say what is so from there on.
-    `most`: clients inside at once, at most. `full`: whether so many were, while others waited, and nobody else can have
-    taken a permit. `counted`: whether that could have been."""
+    `most`: the largest number of clients inside at once. `counted`: whether clients waited, and none that was not
+    inside can have had a permit. `full`: whether as many as ever were inside then, too. `inside`: from when until when
+    each client had a permit, and `waits`: waited, beyond its first moments."""
 
-    run: Recorded
     key: str
+    permits: int
     at: Ints
     most: int
     full: Bools
     counted: Bools
-    waits: Sequence[tuple[str, int, int]]
+    inside: Sequence[_Span]
+    waits: Sequence[_Span]
 
     @classmethod
     def of(cls, run: Recorded, key: str) -> _Uses:
         own = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
-        spans = rows_of(own, "start_ns", "end_ns", "deadline_max_ns")
-        # Who outlives its lease has no permit any more.
-        inside = [(start, max(start, min(end, deadline))) for start, end, deadline in spans]
-        waits = recorded_waits(run, _AT_ONCE_NS)
-        waits = waits[(waits["key"] == key).to_numpy(np.bool_)]
-        waiting = [(str(who), since + _AT_ONCE_NS, until) for who, since, until in rows_of(waits, *_WAIT)]
+        sections = rows_of(own, "client", "start_ns", "end_ns", "deadline_max_ns")
+        # A client that outlives its lease has no permit any more.
+        inside = [(str(who), start, max(start, min(end, deadline))) for who, start, end, deadline in sections]
+        each = recorded_waits(run, _AT_ONCE_NS)
+        each = each[(each["key"] == key).to_numpy(np.bool_)]
+        waits = [(str(who), since + _AT_ONCE_NS, until) for who, since, until in rows_of(each, *_WAIT)]
         perhaps = list(_perhaps_taken(run, key))
-        at = np.unique([edge for _, *span in waiting for edge in span] + [e for span in inside + perhaps for e in span])
-        within, others, unknown = (
-            _number(at, spans) for spans in (inside, [(since, until) for _, since, until in waiting], perhaps)
-        )
+        at = np.unique([edge for _, *span in (*inside, *waits, *perhaps) for edge in span])
+        within, waiting, unknown = (_number(at, spans) for spans in (inside, waits, perhaps))
         most = int(within.max(initial=0))
-        counted = (others > 0) & (unknown == 0)
-        return cls(run, key, at, most, counted & (within == most), counted, waiting)
+        counted = (waiting > 0) & (unknown == 0)
+        return cls(key, run.permits, at, most, counted & (within == most), counted, inside, waits)
 
     @property
     def full_ns(self) -> int:
@@ -120,7 +122,7 @@ class _Uses:
 
     @property
     def is_never_full(self) -> bool:
-        if not 0 < self.most < self.run.permits or self.full_ns < LEAST_MS * 1e6:
+        if not 0 < self.most < self.permits or self.full_ns < LEAST_MS * 1e6:
             return False
         waits = sum(bool(self.full[self._places(since, until)].any()) for _, since, until in self.waits)
         return waits >= LEAST_WAITS and self.full_ns >= LEAST_SHARE * self._length_ns(self.counted)
@@ -128,12 +130,13 @@ class _Uses:
     def stretches(self) -> Iterator[_Full]:
         """When it was full without a break."""
         edges = np.flatnonzero(np.diff(np.concatenate(([False], self.full, [False]))))
-        spans = list(rows_of(self.run.sections, "client", "key", "start_ns", "end_ns"))
         for first, after in edges.reshape(-1, 2).tolist():
             since, until = int(self.at[first]), int(self.at[after])
-            inside = (str(who) for who, key, a, b in spans if key == self.key and a < until and b > since)
-            waiting = (who for who, a, b in self.waits if a < until and b > since)
-            yield _Full(since, until, self.key, tuple(dict.fromkeys(inside)), tuple(dict.fromkeys(waiting)))
+            inside, waiting = (
+                tuple(dict.fromkeys(who for who, a, b in spans if a < until and b > since))
+                for spans in (self.inside, self.waits)
+            )
+            yield _Full(since, until, self.key, inside, waiting)
 
     def _length_ns(self, which: Bools) -> int:
         return int(np.diff(self.at)[which[:-1]].sum())
@@ -142,27 +145,27 @@ class _Uses:
         return slice(*np.searchsorted(self.at, [since, until]).tolist())
 
 
-def _number(at: Ints, spans: Iterable[tuple[int, int]]) -> Ints:
+def _number(at: Ints, spans: Iterable[_Span]) -> Ints:
     """How many of these are open from each of the moments on."""
-    since, until = np.array([*spans], np.int64).reshape(-1, 2).T
+    since, until = np.array([times for _, *times in spans], np.int64).reshape(-1, 2).T
     steps = np.zeros(len(at), np.int64)
     np.add.at(steps, np.searchsorted(at, since), 1)
     np.add.at(steps, np.searchsorted(at, until), -1)
     return np.cumsum(steps)
 
 
-def _perhaps_taken(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
-    """When a permit may have been taken, though no client was inside with it."""
+def _perhaps_taken(run: Recorded, key: str) -> Iterator[_Span]:
+    """When a client that was not inside may have had a permit."""
     released = {section for section, _ in rows_of_sections(run.sections, run.calls("release", "ok"), "complete_ns")}
-    spans = rows_of(run.sections, "key", "end_ns", "deadline_max_ns")
-    for section, (of, end_ns, deadline_ns) in enumerate(spans):
+    sections = rows_of(run.sections, "client", "key", "end_ns", "deadline_max_ns")
+    for section, (client, of, end_ns, deadline_ns) in enumerate(sections):
         if of == key and section not in released and deadline_ns > end_ns:
-            yield end_ns, deadline_ns
+            yield str(client), end_ns, deadline_ns
     lease_ns = round(run.kept_ms * 1e6)
-    for since_ns, until_ns in rows_of(run.calls("acquire", "info", key), "invoke_ns", "complete_ns"):
-        yield since_ns, until_ns + lease_ns
-    yield from ((call.since_ns, call.gone_ns) for call in run.cancelled if call.key == key)
-    yield from ((end.at_ns, end.at_ns + lease_ns) for end in run.ends if end.how in ("killed", "died"))
+    for client, since_ns, until_ns in rows_of(run.calls("acquire", "info", key), "client", "invoke_ns", "complete_ns"):
+        yield str(client), since_ns, until_ns + lease_ns
+    yield from ((call.client, call.since_ns, call.gone_ns) for call in run.cancelled if call.key == key)
+    yield from ((end.client, end.at_ns, end.at_ns + lease_ns) for end in run.ends if end.how in ("killed", "died"))
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:

@@ -212,6 +212,14 @@ def test_a_release_that_sent_nothing(words: str | None, at: float, cause: str, g
         golden(told.explanations[0].sentence)
 
 
+@pytest.mark.parametrize(("arrived", "is_later"), [(49.9, False), (50.1, True)])
+def test_a_set_is_no_earlier_than_its_request(arrived: float, is_later: bool) -> None:
+    """The witness knows only that it was between 45 and 51."""
+    history = released(45, 900).seen("n1", "set", 51, "v1", since=45, ttl=2_000)
+    history.request("c1", "n1", "SET k1 v1 PX 2000", arrived, 51, sent=arrived).seen("n1", "deleted", 900)
+    assert found(history).findings[0].examples[0]["set_again"] is is_later
+
+
 @pytest.mark.parametrize(("times", "lowers", "cause"), [(2, 1, "counted twice"), (1, 1, "stayed"), (2, 2, "stayed")])
 def test_an_acquire_that_was_sent_again_was_counted_twice(times: int, lowers: int, cause: str, golden: Golden) -> None:
     """The key is a hash of the client and its count; the release lowers that, and leaves the key."""

@@ -441,3 +441,13 @@ def test_a_readers_field_that_is_counted_up_is_its_own(config: dict[str, Any], o
     history.request("c1", "n1", "HINCRBY k1:all c1 1", 8, 8.2)
     history.request("c1", "n1", "DEL k1:all", 50.5, 50.6).seen("n1", "deleted", 50.7, since=50.5, key="k1:all")
     assert sections(history) == of
+
+
+@pytest.mark.parametrize(("reads", "places"), [(True, [0, 0]), (False, [0, -1])])
+def test_a_value_that_was_read_is_of_the_section_that_had_set_it(reads: bool, places: list[int]) -> None:
+    """The key is deleted, and c2, which is refused, sets c1's value again."""
+    history = own(inside(), value="drawn-by-c1").op("c2", "acquire", "fail", 1, 8.5, 30)
+    if reads:
+        history.request("c2", "n1", "GET k1", 9, 9.1, reply='"drawn-by-c1"', did=False)
+    history.request("c3", "n1", "DEL k1", 15, 15.2, reply="1").seen("n1", "deleted", 15.1, since=15)
+    assert sections(own(history, "c2", "drawn-by-c1", at=20)) == places

@@ -867,6 +867,10 @@ def test_a_key_that_was_set_with_a_value_that_its_client_had_read_is_not_its_own
     history.request("c2", "n1", f"EVAL keep 1 k1 {value} 900", 151, 151.4, reply="1")
     history.seen("n1", "prolonged", 151.2, value, since=151, ttl=900)
     assert found(history)[1] == prolonged
+    ledger = history.recorded().ledger
+    assert ledger is not None
+    (change,) = (ledger.change(row) for row in ledger.rows.index[(ledger.rows["what"] == "prolonged").to_numpy(bool)])
+    assert ledger.drew_it_too(change) == bool(prolonged)
 
 
 def test_a_key_that_readers_share_may_have_the_name_that_they_ask_for() -> None:

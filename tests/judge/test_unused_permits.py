@@ -8,6 +8,7 @@ import pytest
 
 from harness.checkers.explained import explain
 from harness.checkers.unused_permits import Figures, check
+from harness.history.cancelled_calls import CancelledCall
 from harness.verdict import Verdict
 from tests.golden import Golden
 from tests.judge.histories import History, ms
@@ -57,7 +58,7 @@ def test_once_all_permits_were_taken_there_is_none_that_nobody_gets() -> None:
 @pytest.mark.parametrize(
     "how",
     [{"times": 20}, {"waits": 50}, {"asked": 120}, {"permits": 1}],
-    ids=["not for two seconds", "let in at once", "nobody is inside for most of it", "one permit"],
+    ids=["not for two seconds", "let in at once", "asks late", "one permit"],
 )
 def test_not_if(how: dict[str, Any]) -> None:
     assert full_ms(one_by_one(**how)) == 0
@@ -93,6 +94,24 @@ def test_few_clients_that_wait_for_long_are_too_few() -> None:
     assert long_waits(20) == 20 * 250
 
 
+@pytest.mark.parametrize(("stays", "full"), [(225, 20 * 175), (224, 0)])
+def test_clients_that_wait_for_longer_beside_fewer_clients_are_in_each_others_way(stays: float, full: float) -> None:
+    """c2 has waited for 50 ms at each 400 ms, and waits for 350 ms more; for half of that time c1 is inside."""
+    history = History(workload="semaphore", permits=2, ttl_ms=1_000, nodes=1, clients=2)
+    for number in range(1, 21):
+        at = 400 * number
+        history.section("c1", at, at + stays, number=number, deadline=at + 900)
+        history.op("c2", "acquire", "fail", number, at, at + 400)
+    assert full_ms(history) == full
+
+
+def test_what_a_cancelled_call_left_may_be_a_permit() -> None:
+    run = one_by_one(40).recorded()
+    vars(run)["cancelled"] = (CancelledCall("c3", "k1", ms(1_000), ms(1_100), ms(2_000)),)
+    answer: Any = check(run)
+    assert answer.figures.full_ms == 35 * 99
+
+
 def test_each_key_is_for_itself() -> None:
     history = one_by_one().section("c3", 260, 261, key="k2", deadline=1_300)
     assert full_ms(history) == 25 * 99
@@ -103,3 +122,4 @@ def test_who_outlives_its_lease_has_no_permit_any_more() -> None:
     history = one_by_one(40)
     history.section("c3", 155, 3_000, number=1, deadline=190)
     assert full_ms(history) == 40 * 99
+    assert {len(example["inside"]) for example in check(history.recorded()).findings[0].examples} == {1}

@@ -19,7 +19,7 @@ _UNDER_FAULTS: Final = {
     "least-faults": "25",
     "least-reach": "1",
 }
-"""No run is left out because its system recovers slowly: where a lock is not free yet, a fault finds nobody inside."""
+"""No run is left out because its system recovers slowly: while a lock is not free yet, faults find no client inside."""
 _IN_A_CROWD: Final = {"nemesis": "none", "hold": "0", "recovery": "0", "least-sections": "1", "witness": "off"}
 
 
