@@ -73,7 +73,7 @@ def _late(lock: str, *, nodes: str = "1") -> Replay:
 
 
 def _overruns(lock: str) -> Replay:
-    return Replay(_OVERRUNS, lock, "acquire-overrun", {"nodes": "1", **_HELD})
+    return Replay(_OVERRUNS, lock, "acquire-overrun", {"nodes": "1", **_HELD, "duration": "60s"})
 
 
 _UNANSWERED: Final = {"renewal": "100ms", "hold": "3s", "keys": "2", "clients": "3", "duration": "9s"}
@@ -163,19 +163,19 @@ REPLAYS: Final = (
     _one_hung("pottery-async-one-server-hung", "pottery-async"),
     _one_hung("redlock-node-one-server-hung", "redlock-node"),
     Replay("sesamecare-redlock-waits-for-the-hung-server", "sesamecare-redlock", "late-grant",
-           {"nemesis": "pause:targets=one-node,duration=7ttl", "clients": "5", "duration": "30s",
+           {"nemesis": "pause:targets=one-node,duration=7ttl", "clients": "5", "duration": "60s",
             "hold": "uniform:2ms-20ms"}),
     _renewing("redis-semaphore-refresh-waits-for-every-node", "redis-semaphore",
               {"hold": "4ttl", "duration": "6ttl", "nemesis": "pause:targets=n5,duration=4ttl"}),
     _renewing("redlock-universal-extension-waits-for-every-node", "redlock-universal"),
     Replay("aioredlock-valid-after-expiry", "aioredlock", "lease-without-majority",
-           {"nemesis": "partition", "renewal": "100ms", "hold": "1200ms", "clients": "4", "duration": "20s"}),
+           {"nemesis": "partition", "renewal": "100ms", "hold": "1200ms", "clients": "4", "duration": "60s"}),
     _unanswered("sesamecare-redlock-using-is-not-aborted", "sesamecare-redlock", cut="n3,n4,n5"),
     _unanswered("sesamecare-redlock-using-is-not-aborted", "redlock-node-5-timeouts", cut="n3,n4,n5"),
     _unanswered("unanswered-renewal-keeps-the-lease", "redis-semaphore-mutex", nodes="1"),
     _unanswered("unanswered-renewal-keeps-the-lease", "redlock-universal-simple", nodes="1"),
     Replay("python-redis-lock-timeout-begins-anew", "python-redis-lock", "acquire-overrun",
-           {"nodes": "1", "clients": "8", "hold": "uniform:100ms-500ms", "duration": "10s", "nemesis": "none"}),
+           {"nodes": "1", "clients": "8", "hold": "uniform:100ms-500ms", "duration": "40s", "nemesis": "none"}),
     Replay("redlock-node-failed-extension-releases", "redlock-node-timeouts", "overlap",
            _PARTITIONED | {"nemesis": "partition:interval=2s,duration=1s,kind=drop,direction=from-node"}),
     Replay("redlock-node-failed-extension-loses-the-lease", "rslock", "lease-without-majority",
