@@ -1,4 +1,4 @@
-"""ZooKeeper: members of one group that elect a leader (Zab). What goes over links is recorded as connections and bytes.
+"""ZooKeeper: members of one group that elect a leader (Zab).
 
 A member answers at `PORT`; the others dial it at `_FOLLOWERS`, if it leads, and at `_ELECTION`. It says by a word of
 four letters that it is well, with or without a majority behind it, and by another one whether it leads.
@@ -12,7 +12,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cluster import zookeeper_messages as zookeeper
 from cluster.address import Address
@@ -23,6 +23,9 @@ from cluster.parallel import at_once
 from cluster.persistence import Policy
 from cluster.probe import MARK_PREFIX
 from cluster.server import Group, Place, ProbeLinks, Server
+
+if TYPE_CHECKING:
+    from cluster.requests import Decode
 
 PORT: Final = 2181
 _FOLLOWERS: Final = 2888
@@ -111,6 +114,12 @@ class ZookeeperServer(BareServer):
     group: Group | None = _GROUP
     needs_tree: bool = True
     probe_links: ProbeLinks = _PROBE_LINKS
+
+    @property
+    def decode(self) -> Decode | None:
+        from cluster.zookeeper_requests import decode  # slow to import, and few commands come here
+
+        return decode
 
     def version_in(self, output: str) -> str | None:
         found = _VERSION.search(output)

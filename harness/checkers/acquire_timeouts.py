@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 
 from fencepost.history import ClientEnd
-from fencepost.text import count, milliseconds
+from fencepost.text import count, milliseconds, printable
 from harness.explain.causes import KEEP_CLIENTS_OUT
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.watched_nodes import WatchedNodes
 from harness.explain.words import at, lasting, out_of_order
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import longest_windows
@@ -145,10 +146,20 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
+def _told_unending(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    client, watched = str(case.example["client"]), WatchedNodes.of(run)
+    text = f"{printable(client)} still waited for the lock at {case.at()}"
+    # Clients are cut off one after the other.
+    first_ns = min(end.at_ns for end in run.ends if end.how == "cut-off")
+    kept = None if watched is None else watched.why_waiting(client, first_ns)
+    return Told(f"{text}.") if kept is None else Told(f"{text}: {kept.reason.text}.", cause=kept.reason.cause)
+
+
 OVERRUN: Final = FindingKind("acquire-overrun", "liveness", _told, noun="slow acquire(s)", surveyed="timeout")
 NEVER_ENDED: Final = FindingKind(
     "acquire-never-ended",
     "liveness",
+    _told_unending,
     comes_of=("stuck keys", *KEEP_CLIENTS_OUT),
     noun="acquire(s) that never ended",
     surveyed="timeout",

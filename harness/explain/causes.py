@@ -76,6 +76,7 @@ Cause = Literal[
     "dead entry",
     "cancelled entry",
     "entry of a refused call",
+    "waited for each other",
     "turn passed",
     "entry removed",
     "entry taken",
@@ -157,6 +158,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "dead entry": "the lock waited for a client that was gone",
     "cancelled entry": "the lock waited for a call that its user had cancelled",
     "entry of a refused call": "the lock waited for a call that had given up",
+    "waited for each other": "clients waited for each other while the lock was free",
     "turn passed": "the turn of a client passed before it could take the lock",
     "entry removed": "another client took a waiter's entry out, and it never came back",
     "entry taken": "another call took out the entry of a client that was inside",
@@ -175,8 +177,8 @@ LEAVE_KEYS: Final[tuple[Cause, ...]] = (
 KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
     *(*LEAVE_KEYS, "never given back", "place kept"),
     *("not woken", "not notified", "blocked too long", "not let in", "subscription lost", "dead entry"),
-    *("cancelled entry", "entry of a refused call", "turn passed", "entry removed", "entry lost", "stopped asking"),
-    *("rejected", "connections taken", "majority refused"),
+    *("cancelled entry", "entry of a refused call", "waited for each other", "turn passed", "entry removed"),
+    *("entry lost", "stopped asking", "rejected", "connections taken", "majority refused"),
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {

@@ -238,7 +238,7 @@ def free_times(run: Recorded, names: Set[str], key: str, since_ns: int, until_ns
         for began, done in merged([*taken[node], *unseen], since_ns, until_ns):
             changes += [(began, -1), (done, 1)]
     free, majority = len(nodes), quorum(len(nodes))
-    busy, at_ns = _used(run, key), since_ns
+    busy, at_ns = used(run, key), since_ns
     for when_ns, change in sorted(changes):
         if free < majority:
             busy.append((at_ns, when_ns))
@@ -248,7 +248,7 @@ def free_times(run: Recorded, names: Set[str], key: str, since_ns: int, until_ns
     return between(busy, since_ns, until_ns)
 
 
-def _used(run: Recorded, key: str) -> list[tuple[int, int]]:
+def used(run: Recorded, key: str) -> list[tuple[int, int]]:
     """When a client was inside, or was giving the key back."""
     inside = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
     given = run.calls("release", key=key)

@@ -162,6 +162,7 @@ UNNAMED = {
     *(
         "stopped-asking",
         "ended-session-vouched",
+        "waits-behind-node",
         "partial-starvation",
         "deleted-while-held",
         "fault-missed",
