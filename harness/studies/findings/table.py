@@ -119,7 +119,7 @@ class AlsoShown:
 ALSO_SHOWN: Final = (
     AlsoShown(_OVERRUNS, "late-reply",
               ("redis-py-lock", "redis-py-lock-async", "redisson-lock", "redisson"), "acquire-overrun"),
-    AlsoShown("late-reply", _OVERRUNS, ("redisson-fair-lock", "redisson-fenced-lock"), "late-grant"),
+    AlsoShown("late-reply", _OVERRUNS, ("redisson-fenced-lock",), "late-grant"),
     AlsoShown("sesamecare-redlock-one-server-hung", "sesamecare-redlock-waits-for-the-hung-server",
               ("sesamecare-redlock",), "unavailable-while-free"),
     AlsoShown("redlock-node-failed-extension-loses-the-lease", "redlock-node-failed-extension-releases",
