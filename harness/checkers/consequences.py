@@ -33,8 +33,8 @@ _LINKS: Final[Mapping[Belongs | None, int]] = {"exclusion": 1, "liveness": 1, "d
 """The place in the chain of what breaks this promise, unless it is itself a cause; 0 for the others."""
 _NEAREST: Final[Cause] = "stuck keys"
 _VALUE: Final = "shared value"
-_WITHOUT_VALUE: Final = "deleted"
-"""A request that is known to have deleted a key without comparing its value did not do so for the value that it has."""
+_WITHOUT_VALUE: Final[tuple[Cause, ...]] = ("deleted", "overwritten", "prolonged")
+"""A request that is known to have done so without comparing the key's value did not do it for the value that it has."""
 _WORST_FIRST: Final[Mapping[Belongs | None, int]] = {"exclusion": 0, "data": 1, "lease": 1}
 """How bad it is that this promise is broken; 2 for the others."""
 
@@ -133,7 +133,7 @@ def _comes_of(finding: Finding, before: Finding, causes: Mapping[int, Cause | No
     is_nodes = finding.blame == "undecided" and finding.promise == "lease"
     is_another = before.kind != finding.kind  # of the same kind, one is no more than another case
     cause, own = causes[id(before)], causes[id(finding)]
-    if cause == _VALUE and own == _WITHOUT_VALUE:
+    if cause == _VALUE and own in _WITHOUT_VALUE:
         return False
     if own in KEEP_CLIENTS_OUT and own not in (cause, kind_of(finding).stands_for):
         return False

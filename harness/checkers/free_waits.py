@@ -24,14 +24,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from fencepost.text import milliseconds, plural, printable
+from fencepost.text import milliseconds, plural
 from harness.checkers.vain_waits import Vain, vain_waits
-from harness.explain.causes import Cause, Reason
+from harness.explain.causes import Cause
+from harness.explain.dead_entry import entry_told, kept_out_by
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.commands import BLOCKING
-from harness.history.dead_entries import DeadEntry
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.ledger import Ledger
 from harness.history.link_activity import time_limit_ns
@@ -110,7 +110,7 @@ def _example(run: Recorded, ledger: Ledger, lost: dict[str, list[LostEntry]], on
         example |= {"list": str(one.push["key"]), "pushed_ms": run.at_ms(one.push["at_ns"])}
         example |= {"pushed_by": client_of(one.push), "push": how_sent(run, one.push)}
     if one.entry is not None:
-        example["entry"] = _entry(run, one.entry, one.since_ns)
+        example["entry"] = entry_told(run, one.entry, one.since_ns)
     if one.freed is None:
         return example
     how, by = one.freed["what"], one.freed["task"] or one.freed["client"]
@@ -131,18 +131,6 @@ def _removed(run: Recorded, lost: Sequence[LostEntry], one: Vain) -> dict[str, o
         "removed_ms": run.at_ms(last["at_ns"]),
         "removal": how_sent(run, last),
     }
-
-
-def _entry(run: Recorded, entry: DeadEntry, since_ns: int) -> dict[str, object]:
-    found: dict[str, object] = {name: str(entry.put[name]) for name in ("client", "node", "key", "did")}
-    found |= {"at_ms": run.at_ms(entry.put["at_ns"])}
-    if entry.ticket is not None:
-        found |= {"drew": entry.ticket.number, "turn": entry.ticket.turn}
-    if entry.ticket is not None and (by := entry.ticket.by) is not None:
-        return found | {"passed_ms": run.at_ms(by["at_ns"]), "by": f"{client_of(by)}: {how_sent(run, by)}"}
-    if entry.left is None or entry.died_ns <= since_ns:
-        return found | {"died_ms": run.at_ms(entry.died_ns)}
-    return found | {_LEFT[entry.left.how]: run.at_ms(entry.left.at_ns)}
 
 
 def _listened(run: Recorded, ledger: Ledger, one: Vain) -> dict[str, object]:
@@ -204,7 +192,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if "silent_ms" in example:
         did += f"; it had been silent for {case.lasting('silent_ms')}"
     if (entry := example.get("entry")) is not None:
-        kept = _kept_out_by(entry)
+        kept = kept_out_by(entry)
         did, cause = f"{did}: {kept.text}", kept.cause
     calm = f", and for {case.lasting('calm_ms')} of it" if "calm_ms" in example else " and"
     calm += " no fault was in the way"
@@ -216,35 +204,6 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-def _kept_out_by(entry: Mapping[str, object]) -> Reason:
-    """The entry of a client that never came for it, or the number that was drawn instead of one."""
-    of, where, put, node = (printable(str(entry[name])) for name in ("client", "key", "did", "node"))
-    how = next(name for name in _ENDED if name in entry)
-    ended, cause = _ENDED[how]
-    at, by = (f"{float(str(entry[name])):+,.1f} ms" for name in ("at_ms", how))
-    if "drew" not in entry:
-        an_entry = f"an entry into {where} on {node}"
-        if how == "died_ms" and float(str(entry["at_ms"])) > float(str(entry[how])):
-            said = f"{of} {ended} {by}; at {at} its request put {an_entry} ({put})"
-        else:
-            said = f"{of} had put {an_entry} at {at} ({put}), {ended} {by}"
-        return Reason(f"{said}, and no request took that entry out", cause)
-    number, turn = f"drawn the number {entry['drew']} from {where} on {node} at {at}", printable(str(entry["turn"]))
-    if "by" not in entry:
-        return Reason(f"{of} had {number}, {ended} {by}, and no request raised {turn} to it", cause)
-    raised = f"when {turn} was raised by {printable(str(entry['by']))}"
-    return Reason(f"it had {number}, which had passed by {by}, {raised}", cause)
-
-
-_ENDED: Final[Mapping[str, tuple[str, Cause]]] = {
-    "died_ms": ("was gone by", "dead entry"),
-    "cancelled_ms": ("its user had cancelled that acquire by", "cancelled entry"),
-    "gave_up_ms": ("its acquire had given up by", "entry of a refused call"),
-    "over_ms": ("its lease had ended by", "dead entry"),
-    "passed_ms": ("its turn had passed by", "turn passed"),
-}
-"""By what tells when an entry was dead: how it is said, and the cause."""
-_LEFT: Final = {"cancelled": "cancelled_ms", "gave up": "gave_up_ms", "over": "over_ms"}
 _FREED: Final[Mapping[str, str]] = {"deleted": "deleted", "expired": "expired", "lost": "lost by the node"}
 _LOOKS_AGAIN: Final = "a client that is not notified must retry once the last lease that it saw has expired"
 WAITS: Final = FindingKind(

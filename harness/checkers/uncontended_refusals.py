@@ -248,7 +248,7 @@ def _unrecorded(run: Recorded) -> list[tuple[str, int, int]]:
 REFUSED_ALONE: Final = FindingKind(
     "refused-without-rival",
     "liveness",
-    comes_of=("stuck keys", *causes.LEAVE_KEYS),
+    comes_of=("stuck keys", *causes.KEEP_CLIENTS_OUT),
     noun="refusal(s) without a rival",
     surveyed="free",
 )

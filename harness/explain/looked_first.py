@@ -26,17 +26,10 @@ from harness.explain.examples import Side
 from harness.explain.requests import changes_where, client_of, how_sent
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.explain.words import at
-from harness.history.commands import SET_FIELDS
+from harness.history.commands import LOOK, SET_FIELDS
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 
-_LOOKS: Final = frozenset(
-    (
-        *("GET", "MGET", "EXISTS", "TTL", "PTTL", "STRLEN", "HGET", "HMGET", "HGETALL", "HEXISTS", "HKEYS", "HLEN"),
-        *("LLEN", "LRANGE", "LINDEX", "LPOS", "SCARD", "SMEMBERS", "SISMEMBER"),
-        *("ZCARD", "ZCOUNT", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCORE"),
-    )
-)
 _TAKES: Final = ("set", "overwritten", "changed")
 _ENDS_WATCH: Final = ("EXEC", "DISCARD", "UNWATCH", "RESET")
 _IF_FREE: Final = frozenset({"NX", "SETNX", "HSETNX", "MSETNX", "RENAMENX", "FNX"})
@@ -49,7 +42,7 @@ def looked_first(run: Recorded, wire: WireRequests | None, inside: Sequence[Side
     if ledger is None or wire is None:
         return None
     for took in reversed(_taken(ledger, entered)):
-        look = _look(wire, entered, took)
+        look = _look(wire, entered.client, entered.asked_from_ns, took)
         if look is None or look.from_node_ns is None:
             continue
         for side in inside:
@@ -70,6 +63,24 @@ def looked_first(run: Recorded, wire: WireRequests | None, inside: Sequence[Side
                     return Reason(text + ended, "watch ended")
                 return Reason(f"{text}The lock looks and takes in two steps.", "looked first")
     return None
+
+
+def overwriter_looked(run: Recorded, wire: WireRequests | None, over: Change) -> Reason | None:
+    """`c3 had asked n1 with GET k1, which answered nil before c2's SET was carried out at +6.3 ms. The lock looks and
+    takes in two steps.` Of the request of an acquire that set another value over a key."""
+    ledger = run.ledger
+    is_single = over["what"] == "overwritten" and over["request"] >= 0 and over["did"] == over["command"]
+    if ledger is None or wire is None or not is_single or over["of"] < 0 or over["f"] != "acquire":
+        return None
+    client, before = client_of(over), ledger.change(int(over["of"]))
+    look = _look(wire, str(over["task"] or over["client"]), int(over["invoke_ns"]), over)
+    if look is None or look.from_node_ns is None or before["to_node_ns"] <= look.from_node_ns:
+        return None
+    text = (
+        f"{client} had asked {printable(look.node)} with {look.label}, which answered {look.reply_label} before "
+        f"{client_of(before)}'s {printable(str(before['did']))} was carried out at {at(run, before['at_ns'])}. "
+    )
+    return Reason(f"{text}The lock looks and takes in two steps.", "looked first")
 
 
 def _ended_watch(run: Recorded, wire: WireRequests, took: Change) -> str:
@@ -132,7 +143,7 @@ def _read(ledger: Ledger, wire: WireRequests | None, entered: Side, setters: pd.
         return None
     asked = wire.of_client(entered.client, entered.asked_from_ns, entered.start_ns)
     # What it only looked at last, after everything that may have let it in otherwise.
-    looks = takewhile(lambda one: one.command in _LOOKS, reversed([one for one in asked if one.keys]))
+    looks = takewhile(lambda one: one.command in LOOK, reversed([one for one in asked if one.keys]))
     rows = ledger.rows
     for look in looks:
         for change in reversed(changes_where(ledger, setters & _takes(rows) & (rows["node"] == look.node))):
@@ -218,13 +229,13 @@ def _takes(rows: pd.DataFrame) -> Any:
     return rows["what"].isin(_TAKES) | rows["did"].isin(SET_FIELDS)
 
 
-def _look(wire: WireRequests, side: Side, took: Change) -> WireRequest | None:
-    """The last answer on the same connection, before it, to the question what is in the key; None if the request takes
-    the key only if that is free."""
+def _look(wire: WireRequests, client: str, since_ns: int, took: Change) -> WireRequest | None:
+    """The last answer on the same connection, in this call before it, to the question what is in the key; None if the
+    request takes the key only if that is free."""
     request = wire.at(int(took["request"]))
     if request is None or not _IF_FREE.isdisjoint(word.upper() for word in request.words):
         return None
-    before = wire.of_client(side.client, side.asked_from_ns, request.sent_ns)
-    looks = (one for one in before if one.connection == request.connection and one.command in _LOOKS)
+    before = wire.of_client(client, since_ns, request.sent_ns)
+    looks = (one for one in before if one.connection == request.connection and one.command in LOOK)
     looks = (one for one in looks if (one.command, one.reply) != ("EXISTS", "1"))  # another task's
     return max((one for one in looks if took["key"] in one.keys), key=lambda one: one.sent_ns, default=None)

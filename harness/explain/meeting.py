@@ -11,7 +11,15 @@ from harness.explain.examples import Case, Side
 from harness.explain.expiries import expired_waiting
 from harness.explain.kinds import Told
 from harness.explain.let_in import let_in, why_let_in
-from harness.explain.looked_first import asked_nothing, looked_first, read_as_own, read_own_old, set_over, took_nothing
+from harness.explain.looked_first import (
+    asked_nothing,
+    looked_first,
+    overwriter_looked,
+    read_as_own,
+    read_own_old,
+    set_over,
+    took_nothing,
+)
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, undecided, weak_sides
 from harness.explain.same_value import same_value
@@ -39,11 +47,18 @@ def met(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if cause is None:
         return Told(text, parts=found)
     first = Reason(text, cause)
-    told = next(_closer(run, evidence.wire, first, earlier, later), first)
+    told = next(_closer(run, evidence.wire, first, found, earlier, later), first)
     return Told(told.text, parts=found, cause=told.cause)
 
 
-def _closer(run: Recorded, wire: WireRequests | None, first: Reason, earlier: Side, later: Side) -> Iterator[Reason]:
+def _closer(
+    run: Recorded,
+    wire: WireRequests | None,
+    first: Reason,
+    found: Sequence[NodePart],
+    earlier: Side,
+    later: Side,
+) -> Iterator[Reason]:
     """What the requests show beyond the first reason, most telling first."""
     if first.cause in (*_FEW, "granted on errors", "unknown"):
         yield from _without_majority(run, wire, first, earlier, later)
@@ -53,6 +68,9 @@ def _closer(run: Recorded, wire: WireRequests | None, first: Reason, earlier: Si
     if first.cause in ("overwritten", "unknown"):
         for inside, entered in ((earlier, later), (later, earlier)):
             if looked := looked_first(run, wire, [inside], entered):
+                yield Reason(f"{known} {looked.text}", looked.cause)
+        for change in (part.loss.change for part in found if part.loss is not None):
+            if change is not None and (looked := overwriter_looked(run, wire, change)):
                 yield Reason(f"{known} {looked.text}", looked.cause)
     if first.cause != "unknown":
         return

@@ -24,7 +24,7 @@ from harness.explain.examples import Side
 from harness.explain.requests import changes_where, client_of, how_sent
 from harness.explain.wire_requests import WireRequest
 from harness.explain.words import at
-from harness.history.commands import ADD
+from harness.history.commands import ADD, POP
 from harness.history.groups import rows_of
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Change
@@ -119,11 +119,13 @@ def given_unasked(run: Recorded, entered: Side) -> Change | None:
 def _given_unasked(run: Recorded, rows: pd.DataFrame, pair: tuple[str, str]) -> int | None:
     """Of one key on one node. What an acquire puts in while no client that took something is inside is the stock. A
     release of a section that was not seen to take anything counts for nothing: its take may have been out of sight. A
-    section that put back all that it took has what another one took for it, from when it began."""
+    section that put back all that it took has what another one took for it, from when it began. What a list of permits
+    holds is known, and with what the clients inside took that is no more than all permits."""
     take, places = pair[0], run.places
     start, end, deadline = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns", "deadline_min_ns"))
     taken, left = Counter[int](), Counter[int]()
     out, first = 0, None
+    stock: int | None = None
     before: tuple[Any, ...] = ()
     names = ("what", "did", "f", "at_ns", "to_node_ns", "request", "task", "life", "section")
     columns = rows_of(rows, *names)
@@ -131,8 +133,12 @@ def _given_unasked(run: Recorded, rows: pd.DataFrame, pair: tuple[str, str]) -> 
         is_one, before = (request, did) == before and what == "deleted", (request, did)
         if did not in pair and what in ENDINGS:
             taken, left, out, first = Counter(), Counter(), 0, None
+        if take in POP and (what in ENDINGS or what == "set"):
+            stock = 0
         if is_one or did not in pair:
             continue
+        if stock is not None:
+            stock = max(stock - 1, 0) if did == take else stock + 1
         place = places.get(tuple(of))
         if did == take:
             out += 1
@@ -144,7 +150,8 @@ def _given_unasked(run: Recorded, rows: pd.DataFrame, pair: tuple[str, str]) -> 
             others = [p for p in taken if p != place and when_ns < min(end[p], deadline[p])]
             others = [p for p in others if left[p] or start[p] <= when_ns]
             out = out - 1 if others else max(out - 1, 0)
-            first = row if first is None and out < len(others) else first
+            is_more = out < len(others) or (stock is not None and stock + len(others) > run.permits)
+            first = row if first is None and is_more else first
             if place is not None and left[place]:
                 left[place] -= 1
     return first

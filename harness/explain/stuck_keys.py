@@ -9,6 +9,7 @@ from typing import Final
 from fencepost.history import process_of
 from fencepost.text import plural
 from harness.explain.causes import Reason
+from harness.explain.dead_entry import kept_by_dead
 from harness.explain.given_to_ended import given_to_ended
 from harness.explain.lanes import names_on_nodes
 from harness.explain.requests import changes_where, client_of, how_sent
@@ -30,7 +31,7 @@ def why_stuck(run: Recorded, key: str, nodes: Collection[str], since_ns: int, un
         return renewed
     if _had_no_expiry(run, key, nodes, since_ns, until_ns):
         return Reason("the last request that set or prolonged them gave them no expiry", "no expiry")
-    return None
+    return kept_by_dead(run, key, nodes, since_ns, until_ns)
 
 
 def _renewed(run: Recorded, key: str, nodes: Collection[str], since_ns: int, until_ns: int) -> Reason | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
@@ -20,8 +21,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.history.commands import POP_BLOCKED
+from harness.history.error_replies import ERROR_REPLY
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Ints, address
+from harness.history.groups import Ints, address, rows_of
 
 NONE: Final = -1
 SCRIPTS: Final = b"scripts"
@@ -88,7 +91,43 @@ def find_causes(changes: pd.DataFrame, wire: WireRecord) -> ChangeRequests:
                     break
     # One that is not there is no cause: another program may have dialled from this port.
     connection[found == 0] = NONE
+    for place, (asked_by, whose) in _served(changes, wire, request, connection).items():
+        request[place], connection[place] = asked_by, whose
     return ChangeRequests(request, connection)
+
+
+def _served(changes: pd.DataFrame, wire: WireRecord, request: Ints, connection: Ints) -> dict[int, tuple[int, int]]:
+    """By change, another request and connection than those found, where these cannot have made it: it took an element
+    for a client that had been blocked. Of several such clients the node does not tell which one it served, but their
+    replies do, in its order."""
+    places = np.flatnonzero(changes["did"].isin(POP_BLOCKED).to_numpy(bool) & (connection != NONE))
+    if not len(places):
+        return {}
+    popped = wire.requests.append_column("row", pa.array(np.arange(len(wire.requests))))
+    is_pop = pc.is_in(pc.cast(popped["command"], pa.string()), pa.array(POP_BLOCKED))
+    answered = popped.filter(pc.and_(is_pop, pc.is_valid(popped["from_node_ns"])))
+    table = answered.select(["row", "node", "keys", "reply", "connection", "to_node_ns", "from_node_ns"])
+    waiting: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for one in sorted(table.to_pylist(), key=lambda one: int(one["from_node_ns"])):
+        if one["reply"] is not None and one["reply"] != "null" and not one["reply"].startswith(ERROR_REPLY):
+            for key in one["keys"]:
+                waiting[one["node"], key].append(one)
+    number = {int(each): at for at, each in enumerate(wire.connections["connection"].to_pylist())}
+    found, told, taken = dict[int, tuple[int, int]](), dict[tuple[int, int], dict[str, Any] | None](), set[int]()
+    own = changes.iloc[places]
+    names = ("node", "key", "port", "place", "since_ns", "at_ns")
+    for change, (node, key, port, place, since_ns, at_ns) in zip(places.tolist(), rows_of(own, *names), strict=True):
+        options = waiting[str(node), str(key)]
+        if (port, place) not in told:
+            is_answered = any(one["row"] == request[change] for one in options) and request[change] not in taken
+            left = (one for one in options if one["row"] not in taken and one["from_node_ns"] >= since_ns)
+            fits = (one for one in left if one["to_node_ns"] is not None and one["to_node_ns"] <= at_ns)
+            told[port, place] = None if is_answered else next(fits, None)
+            taken.add(int(request[change]) if is_answered else -1)
+        if (other := told[port, place]) is not None:
+            taken.add(other["row"])
+            found[change] = other["row"], number[other["connection"]]
+    return found
 
 
 def _connections(changes: pd.DataFrame, connections: pa.Table) -> Ints:

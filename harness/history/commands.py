@@ -12,6 +12,8 @@ RUN_SCRIPTS: Final = ("EVAL", "EVALSHA", "FCALL")
 
 SET: Final = ("SET", "SETEX", "PSETEX", "MSET")
 """Whatever the key held before."""
+SET_ANYWAY: Final = ("GETSET", "SETEX", "PSETEX", "MSET")
+"""SET may have a condition."""
 DELETE: Final = ("DEL", "UNLINK")
 RENEW: Final = ("PEXPIRE", "EXPIRE", "PEXPIREAT", "EXPIREAT")
 KEEP: Final = (*RENEW, "PERSIST", "HPEXPIRE", "HEXPIRE", "HPEXPIREAT", "HEXPIREAT", "HPERSIST")
@@ -29,11 +31,22 @@ POP: Final = {
     **dict.fromkeys(("RPOP", "BRPOP", "ZPOPMAX", "BZPOPMAX"), -1),
 }
 """At which end of a key these put in, or take out."""
+POP_BLOCKED: Final = ("BLPOP", "BRPOP", "BZPOPMIN", "BZPOPMAX", "BLMPOP", "BZMPOP")
+"""They wait for what they take out."""
 MOVE: Final = ("LMOVE", "BLMOVE", "RPOPLPUSH", "BRPOPLPUSH")
 SET_IN_PLACE: Final = "LSET"
 ADD: Final = (*ADD_FIELDS, *PUSH, *MOVE, "SADD", "ZADD", "ZINCRBY")
 REMOVE: Final = ("HDEL", "SREM", "ZREM", "LREM")
 """They name what they take out."""
+
+LOOK: Final = frozenset(
+    (
+        *("GET", "MGET", "EXISTS", "TTL", "PTTL", "STRLEN", "HGET", "HMGET", "HGETALL", "HEXISTS", "HKEYS", "HLEN"),
+        *("LLEN", "LRANGE", "LINDEX", "LPOS", "SCARD", "SMEMBERS", "SISMEMBER"),
+        *("ZCARD", "ZCOUNT", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCORE"),
+    )
+)
+"""They change nothing."""
 
 BLOCK_ON_LISTS: Final = ("BLPOP", "BRPOP", "BRPOPLPUSH", "BLMOVE", "BLMPOP")
 LISTEN: Final = ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE")

@@ -70,11 +70,15 @@ class Setters:
     """By row: for whom a key was set that another client's request set."""
     renewed_ns: dict[int, int]
     """By row that set a key: when the last request of the same call was sent that prolonged it."""
+    callers: Any
+    """By call, its client."""
     requests: NodeRequests
     arguments: Any
     """By request, what it said."""
     has_tasks: bool
     """Whether a client process has several."""
+    has_rivals_inside: bool
+    """Whether several clients may be inside at once, and tasks of one process are several."""
 
     @classmethod
     def of(cls, run: RunTables, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
@@ -91,9 +95,11 @@ class Setters:
             frozenset(_given_up(rows)),
             handed,
             _renewed(rows),
+            ledger.calls.client,
             ledger.sent,
             ledger.wire.requests["arguments"],
             run.config.users_per_client > 1,
+            run.config.users_per_client > 1 and not run.is_exclusive,
         )
 
     def of_row(self, row: int) -> Setter:
@@ -169,6 +175,10 @@ class Setters:
         own = (row for row in renewals if rows["client"][row] == client and rows["call"][row] != call)
         own = (row for row in own if rows["f"][row] in GRANTS and rows["is_in_call"][row] and not self._is_beside(row))
         return min((rows["from_client_ns"][row] for row in own), default=FOREVER_NS)
+
+    def task_of(self, setter: Setter) -> str | None:
+        """Which of several tasks of its process made the call."""
+        return None if setter.call == NO_CALL else str(self.callers[setter.call])
 
     def is_others_too(self, setter: Setter, renewed_by: Iterable[int]) -> bool:
         """Whether another client was granted the lock by a request that left a hash its fields: their names do not tell
@@ -292,7 +302,10 @@ def objects(values: Iterable[Any]) -> pd.Series:
 def _changed(setters: Setters, row: int, before: Setter, shared: set[int]) -> Setter:
     """Whose a hash is when its fields have changed."""
     by, owner = setters.of_row(row), setters.rows["owner"][row]
-    if by.client is None or by.client != before.client:
+    is_ones = by.client is not None and by.client == before.client
+    if setters.has_rivals_inside:
+        is_ones &= setters.rows["task"][row] == setters.task_of(before)
+    if not is_ones:
         shared.add(owner)
     if owner in shared:
         return UNKNOWN

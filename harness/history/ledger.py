@@ -36,6 +36,7 @@ import pyarrow.compute as pc
 from fencepost.history import process_of
 from harness.history.calls import GRANTS, NO_CALL, Calls
 from harness.history.change_causes import NONE, ChangeRequests, WireRecord, find_causes
+from harness.history.commands import LOOK
 from harness.history.entries import Entry, all_entries, keys_with_entries
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
@@ -162,11 +163,13 @@ class Ledger:
         )
 
     def _read_first(self, client: str, node: str, values: set[str]) -> set[str]:
-        """Those of the values that an answer of the node had shown to the client before it named them itself."""
+        """Those of the values that the node had shown to the client before it named them itself. What a request took
+        out, as an element of a list, is the client's own from then on."""
         named, read = set[str](), set[str]()
         for one in self.sent.between(client, node, 0, FOREVER_NS):
             named |= values.intersection(one.arguments) - read
-            if one.reply is not None and len(one.reply) > _SHORT_REPLY:
+            is_look = one.command in LOOK or one.command == "GETSET"
+            if is_look and one.reply is not None and len(one.reply) > _SHORT_REPLY:
                 read |= values & names_of(one.reply) - named
         return read
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.history import process_of
+from harness.history.commands import SET_ANYWAY
 from harness.history.error_replies import error_of, may_be_the_scripts
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ def names_in(requests: pa.Table, places: Ints) -> list[set[str]]:
     """By place in `requests`, the words that can name a member; none where the place is -1."""
     taken = requests["arguments"].take(pa.array(places, mask=places < 0)).to_pylist()
     return [{str(word) for word in words or () if _is_name(str(word))} for words in taken]
+
+
+def _sets_anyway(change: Mapping[str, Any]) -> bool:
+    """Whether the value that its request names is the one that it sets, whatever the key holds."""
+    return bool(change["did"] == change["command"] and change["command"] in SET_ANYWAY)
 
 
 def names_of(text: str) -> set[str]:
@@ -130,11 +136,13 @@ class NodeRequests:
 
     def compared(self, change: Mapping[str, Any]) -> bool:
         """Whether the request that made this change of the ledger named the value that the key had, or the node had
-        answered its client with that value since the call began: else the value did not matter to it. A request that is
-        not on record may have."""
+        answered its client with that value since the call began: else the value did not matter to it. A
+        request that is not on record may have."""
         value, client = change["was"], change["client"]
         if not value or client is None or change["request"] < 0:
             return True
+        if _sets_anyway(change):
+            return False
         if value in self.wire.requests["arguments"][change["request"]].as_py():
             return True
         since_ns, sent_ns = int(change["invoke_ns"]), int(change["from_client_ns"])
@@ -143,6 +151,6 @@ class NodeRequests:
 
     def names_value(self, change: Mapping[str, Any]) -> bool:
         """Whether the request that made this change of the ledger named the value that the key had before."""
-        if not change["was"] or change["request"] < 0:
+        if not change["was"] or change["request"] < 0 or _sets_anyway(change):
             return False
         return change["was"] in self.wire.requests["arguments"][change["request"]].as_py()

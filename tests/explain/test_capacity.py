@@ -199,6 +199,26 @@ def test_an_acquire_that_fills_what_was_merely_empty(deadline: float, cause: str
         golden(told.sentence)
 
 
+@pytest.mark.parametrize(("again", "cause"), [(True, "put in by an acquire"), (False, "unknown")])
+def test_what_a_list_of_permits_holds_is_known_though_some_were_lost(again: bool, cause: str, golden: Golden) -> None:
+    """c6 takes a token in an acquire that ends with an error, and it is lost. c1 takes the other one; c3 finds no list,
+    and fills it `again` for two, though c1 is inside."""
+    stock = _Stock().does("c1", 5, "EVAL fill 1 tokens", "set RPUSH tokens 1", "changed RPUSH tokens 2")
+    stock.op("c6", "acquire", "info", 1, 6, 8).does("c6", 7, "LPOP tokens", "changed LPOP tokens")
+    stock.does("c1", 9.4, "LPOP tokens", "changed LPOP tokens", "deleted LPOP tokens")
+    fills = ("set RPUSH tokens 1", "changed RPUSH tokens 2") if again else ("set RPUSH tokens 2",)
+    stock.does("c3", 38, "EVAL fill 1 tokens", *fills).does("c3", 39, "LPOP tokens", "changed LPOP tokens")
+    stock.does("c4", 49, "LPOP tokens", "changed LPOP tokens", "deleted LPOP tokens")
+    stock.section("c1", 10, 100, asked=8, deadline=190)
+    for client, at in (("c3", 40), ("c4", 50)):
+        stock.section(client, at, 90, asked=at - 4, deadline=190)
+    stock.does("c3", 90.2, "EVAL give 1 tokens c3", "set RPUSH tokens 1")
+    told = stock.told_last()
+    assert told.cause == cause
+    if again:
+        golden(told.sentence)
+
+
 @pytest.mark.parametrize("twice", [True, False])
 def test_a_release_that_gives_back_for_a_call_that_had_ended(twice: bool, golden: Golden) -> None:
     """c1's release finds the entry of c4's acquire, which was cancelled, and gives back two permits. c3's release gives

@@ -65,6 +65,35 @@ def test_it_did_not_look_first(how: dict[str, Any]) -> None:
     assert two(**how).cause == "overwritten"
 
 
+@pytest.mark.parametrize(
+    ("looks_at", "words", "cause"),
+    [
+        (8.5, "SET k1 second", "looked first"),
+        (10.6, "SET k1 second", "overwritten"),
+        (8.5, "SET k1 x NX", "overwritten"),
+    ],
+    ids=["before", "when it was there", "only if it is free"],
+)
+def test_a_third_client_looked_before_it_set_the_key_over_that_of_the_first(
+    looks_at: float, words: str, cause: str, golden: Golden
+) -> None:
+    """c2 enters after c3, which had set the key over c1's, in an acquire that is refused."""
+    story = Story(nodes=1, clients=3).watched("n1").section("c1", 12, 70, asked=8).section("c2", 24, 60, asked=20)
+    story.op("c3", "acquire", "fail", 1, 7, 19)
+    story.request("c3", "n1", "GET k1", looks_at, looks_at + 0.2, reply="null", did=False)
+    sent = ((10, "c1", "SET k1 first"), (11, "c3", words), (21, "c2", "SET k1 third NX"))
+    for at, client, said in sent:
+        if at == 21:
+            story.request("c3", "n1", "DEL k1", 18, 18.2, reply="1").seen("n1", "deleted", 18.1, since=18)
+        story.request(client, "n1", said, at, at + 0.5, told=at + 0.8, did=False)
+        story.seen("n1", "set", at + 0.4, said.split()[2], since=at, ttl=400)
+        story.by(story.key_events[-1], len(story.requests) - 1)
+    told = story.told("overlap")
+    assert told.cause == cause
+    if cause == "looked first":
+        golden(told.sentence)
+
+
 @pytest.mark.parametrize(("looks", "cause"), [("c2@1", "looked first"), ("c2@2", "overwritten")])
 def test_what_another_task_of_its_process_saw_is_no_look_of_the_client(looks: str, cause: str) -> None:
     story = Story(nodes=1, clients=2, tasks=2).watched("n1").section("c1@1", 12, 70, asked=8)

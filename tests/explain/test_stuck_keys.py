@@ -68,6 +68,34 @@ def test_a_key_without_an_expiry_stayed(golden: Golden) -> None:
     golden(told[0])
 
 
+def held_by_gone(*, takes: bool = False) -> History:
+    """c1 puts its own field into a hash of readers, and is killed; c2 does, and takes its own out."""
+    history = History(ttl_ms=400, nodes=1, clients=3, workload="rw-lock").watch("n1")
+    history.section("c2", 10, 100, asked=4, shared=True).section("c1", 20, None, asked=14, shared=True)
+    for client, at in (("c2", 5), ("c1", 15)):
+        history.request(client, "n1", f"HSET k1 {client}-one R", at, at + 1, reply="1", did=False)
+        history.seen("n1", "set" if at == 5 else "changed", at + 0.5, since=at, is_hash=True)
+        history.by(history.key_events[-1], len(history.requests) - 1)
+        history.called(f"HSET k1 {client}-one R")
+    history.end("c1", "killed", 50)
+    for client, at in (("c2", 101), ("c3", 600)):
+        if client == "c2" or takes:
+            of = "c1" if client == "c3" else "c2"
+            history.request(client, "n1", f"HDEL k1 {of}-one", at, at + 1, reply="1", did=False)
+            history.seen("n1", "changed", at + 0.5, since=at, is_hash=True)
+            history.by(history.key_events[-1], len(history.requests) - 1)
+            history.called(f"HDEL k1 {of}-one")
+    return history
+
+
+def test_the_entry_of_a_client_that_was_gone_stayed(golden: Golden) -> None:
+    told = why(held_by_gone())
+    assert told is not None
+    assert told[1] == "dead entry"
+    golden(told[0])
+    assert why(held_by_gone(takes=True)) is None
+
+
 def test_a_lock_whose_keys_have_none_keeps_it_elsewhere() -> None:
     history = left(None)
     history.key_events[1].ttl_ms = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from harness.checkers.consequences import OneCause, one_by_one
@@ -61,7 +62,7 @@ def test_no_finding_of_the_harness_follows_from_another() -> None:
 
 def test_a_kind_may_say_which_causes_it_comes_of() -> None:
     shared, deleted, overlap = found("shared-value", 9), found("changed-another-clients-key", 10), found("overlap", 9)
-    assert told((shared, None), (deleted, "prolonged"), (overlap, "shared value")) == {
+    assert told((shared, None), (deleted, "deleted by itself"), (overlap, "shared value")) == {
         "shared-value": ["overlap", "changed-another-clients-key"]
     }
     prolonged, stuck, never = (
@@ -171,9 +172,10 @@ def test_a_lock_that_refuses_a_majority_lets_no_client_in_later_either() -> None
     assert told((never, None), (gap, "majority refused")) == {"unavailable-while-free": ["no-recovery"]}
 
 
-def test_what_was_deleted_without_comparing_does_not_come_of_the_value() -> None:
-    shared, deleted, overlap = found("shared-value", 1), found("changed-another-clients-key", 10), found("overlap", 20)
-    assert told((shared, None), (deleted, "deleted"), (overlap, "deleted")) == {
+@pytest.mark.parametrize("how", ["deleted", "overwritten", "prolonged"])
+def test_what_was_done_without_comparing_does_not_come_of_the_value(how: Cause) -> None:
+    shared, changed, overlap = found("shared-value", 1), found("changed-another-clients-key", 10), found("overlap", 20)
+    assert told((shared, None), (changed, how), (overlap, how)) == {
         "changed-another-clients-key": ["overlap"],
         "shared-value": [],
     }

@@ -178,6 +178,18 @@ def test_fields_that_its_owner_adds_leave_a_hash_with_it() -> None:
     assert owners.values == {0: {"a1", "a1, a2"}}
 
 
+@pytest.mark.parametrize(("shared", "of"), [(True, [0, -1, -1]), (False, [0, 1, 1])], ids=["readers", "one at a time"])
+def test_what_a_task_leaves_in_a_hash_may_be_of_another_task_of_its_process(shared: bool, of: list[int]) -> None:
+    """c1@1 and c1@2 each have a field; c1@2 takes its own out when it leaves."""
+    more = {"shared": True} if shared else {}
+    history = History(tasks=2, workload="rw-lock" if shared else "fenced-counter").watch("n1")
+    history.section("c1@1", 10, 80, asked=5, **more).section("c1@2", 30, 50, asked=25, **more)
+    field(field(history, "c1@1", "a", 8), "c1@2", "a, b", 28)
+    history.seen("n1", "set", 50.6, "a", since=50, ttl=100, is_hash=True)
+    history.request("c1@2", "n1", "HDEL k1 b", 50.2, 50.5, did=False).by(history.key_events[-1], 2)
+    assert owners_of(history).holdings["section"].tolist() == of
+
+
 def test_a_hash_with_the_fields_of_two_clients_may_be_eithers() -> None:
     history = field(field(inside(), "c1", "a", 8), "c2", "a, b", 20).section("c2", 60, 90)
     holdings = owners_of(history).holdings

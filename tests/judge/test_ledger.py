@@ -140,6 +140,37 @@ def test_a_list_is_set_when_it_begins_and_changed_when_it_goes_on() -> None:
     assert told(history, "what", "owner") == [("set", 0), ("changed", 0), ("deleted", 0)]
 
 
+def blocked() -> History:
+    """c1 and c2 wait for an element; c1 gets none in time. Then c3 pushes one, and later another one for c1. Of the
+    clients that wait, the node guesses that it served the one that waits longest."""
+    history = watched(clients=4)
+    history.request("c1", "n1", "BLPOP list 0.1", 6, 17, reply="null", did=False)
+    history.request("c2", "n1", "BLPOP list 0.1", 7, 20.2, reply='["list","x"]', did=False)
+    history.request("c1", "n1", "BLPOP list 0.1", 18, 30.2, reply='["list","y"]', did=False)
+    for at, element, guess in ((20, "x", 0), (30, "y", 1)):
+        history.request("c3", "n1", f"LPUSH list {element}", at, at + 0.5, reply="1", did=False)
+        history.seen("n1", "set", at + 0.3, since=15, key="list").by(history.key_events[-1], len(history.requests) - 1)
+        history.called(f"LPUSH list {element}")
+        history.seen("n1", "deleted", at + 0.4, since=15, key="list").by(history.key_events[-1], guess)
+        history.called("BLPOP list 0.1")
+    return history
+
+
+def test_of_clients_that_waited_the_replies_tell_which_one_was_served() -> None:
+    assert told(blocked(), "did", "client", "request") == [
+        ("LPUSH", "c3", 3),
+        ("BLPOP", "c2", 1),
+        ("LPUSH", "c3", 4),
+        ("BLPOP", "c1", 2),
+    ]
+
+
+def test_where_no_reply_tells_of_an_element_the_node_is_believed() -> None:
+    history = blocked()
+    history.requests[1]["reply"] = history.requests[2]["reply"] = "null"
+    assert [row[1] for row in told(history, "did", "client")] == ["c3", "c1", "c3", "c2"]
+
+
 def test_eviction_needs_no_request() -> None:
     assert causes(granted().seen("n1", "evicted", 40, since=30))[1] == ("evicted", "eviction", None)
 

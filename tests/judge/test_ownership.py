@@ -848,11 +848,17 @@ def test_a_value_that_two_had_drawn_matters_only_to_a_request_that_compared_it(
 
 @pytest.mark.parametrize(
     ("reads", "value", "prolonged"),
-    [(True, "drawn-by-c2", 0), (False, "drawn-by-c2", 1), (True, "short", 1), (True, "12345678", 1)],
-    ids=["copied", "drawn by both", "too short to tell", "a number"],
+    [
+        ("GET k1", "drawn-by-c2", 0),
+        ("", "drawn-by-c2", 1),
+        ("GET k1", "short", 1),
+        ("GET k1", "12345678", 1),
+        ("LPOP tokens", "drawn-by-c2", 1),
+    ],
+    ids=["copied", "drawn by both", "too short to tell", "a number", "taken out"],
 )
 def test_a_key_that_was_set_with_a_value_that_its_client_had_read_is_not_its_own(
-    reads: bool, value: str, prolonged: int
+    reads: str, value: str, prolonged: int
 ) -> None:
     """c3, which is refused, may have read c2's value. The key is deleted, and c3 sets it again; then c2 extends its
     lease."""
@@ -861,7 +867,7 @@ def test_a_key_that_was_set_with_a_value_that_its_client_had_read_is_not_its_own
     history.op("c2", "extend", "ok", 1, 150, 160, deadline_ns=ms(1_050), validity_ms=900)
     history.request("c2", "n1", f"SETNX k1 {value}", 6, 6.4, reply="1").seen("n1", "set", 6.2, value, since=6)
     if reads:
-        history.request("c3", "n1", "GET k1", 6.7, 6.8, reply=f'"{value}"', did=False)
+        history.request("c3", "n1", reads, 6.7, 6.8, reply=f'"{value}"', did=False)
     history.request("c1", "n1", "DEL k1", 6.85, 6.9, reply="1").seen("n1", "deleted", 6.9, since=6.85)
     history.request("c3", "n1", f"PSETEX k1 900 {value}", 7, 7.4).seen("n1", "set", 7.2, value, since=7, ttl=900)
     history.request("c2", "n1", f"EVAL keep 1 k1 {value} 900", 151, 151.4, reply="1")
