@@ -163,7 +163,7 @@ REPLAYS: Final = (
     _one_hung("pottery-async-one-server-hung", "pottery-async"),
     _one_hung("redlock-node-one-server-hung", "redlock-node"),
     Replay("sesamecare-redlock-waits-for-the-hung-server", "sesamecare-redlock", "late-grant",
-           {"nemesis": "pause:targets=one-node,duration=7ttl", "clients": "5", "duration": "60s",
+           {"nemesis": "pause:targets=one-node,duration=7ttl", "clients": "8", "duration": "60s",
             "hold": "uniform:2ms-20ms"}),
     _renewing("redis-semaphore-refresh-waits-for-every-node", "redis-semaphore",
               {"hold": "4ttl", "duration": "6ttl", "nemesis": "pause:targets=n5,duration=4ttl"}),
