@@ -199,6 +199,11 @@ def test_what_led_to_the_violation_comes_first() -> None:
     assert next(iter(told((waits, None), (overlap, "deleted"), (deleted, "deleted")))) == "changed-another-clients-key"
 
 
+def test_a_refusal_beside_an_entry_that_stays_follows_from_what_left_it() -> None:
+    gap, refused = found("unavailable-while-free", 6), found("refused-without-rival", 44)
+    assert told((gap, "dead entry"), (refused, None)) == {"unavailable-while-free": ["refused-without-rival"]}
+
+
 def test_what_clients_met_follows_from_what_began_while_they_met_it() -> None:
     def beside(at_ms: float, for_ms: float = 3) -> dict[str, list[str]]:
         gap = ({"at_ms": 10, "for_ms": for_ms},)

@@ -144,10 +144,11 @@ def blocked() -> History:
     """c1 and c2 wait for an element; c1 gets none in time. Then c3 pushes one, and later another one for c1. Of the
     clients that wait, the node guesses that it served the one that waits longest."""
     history = watched(clients=4)
+    history.request("c3", "n1", "BLPOP list 0.1", 1, 4, reply='["list","w"]', did=False)  # before the node was watched
     history.request("c1", "n1", "BLPOP list 0.1", 6, 17, reply="null", did=False)
     history.request("c2", "n1", "BLPOP list 0.1", 7, 20.2, reply='["list","x"]', did=False)
     history.request("c1", "n1", "BLPOP list 0.1", 18, 30.2, reply='["list","y"]', did=False)
-    for at, element, guess in ((20, "x", 0), (30, "y", 1)):
+    for at, element, guess in ((20, "x", 1), (30, "y", 2)):
         history.request("c3", "n1", f"LPUSH list {element}", at, at + 0.5, reply="1", did=False)
         history.seen("n1", "set", at + 0.3, since=15, key="list").by(history.key_events[-1], len(history.requests) - 1)
         history.called(f"LPUSH list {element}")
@@ -158,16 +159,16 @@ def blocked() -> History:
 
 def test_of_clients_that_waited_the_replies_tell_which_one_was_served() -> None:
     assert told(blocked(), "did", "client", "request") == [
-        ("LPUSH", "c3", 3),
-        ("BLPOP", "c2", 1),
         ("LPUSH", "c3", 4),
-        ("BLPOP", "c1", 2),
+        ("BLPOP", "c2", 2),
+        ("LPUSH", "c3", 5),
+        ("BLPOP", "c1", 3),
     ]
 
 
 def test_where_no_reply_tells_of_an_element_the_node_is_believed() -> None:
     history = blocked()
-    history.requests[1]["reply"] = history.requests[2]["reply"] = "null"
+    history.requests[2]["reply"] = history.requests[3]["reply"] = "null"
     assert [row[1] for row in told(history, "did", "client")] == ["c3", "c1", "c3", "c2"]
 
 

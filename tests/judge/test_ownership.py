@@ -820,6 +820,27 @@ def test_a_key_that_tells_whose_turn_it_is_is_nobodys(step: int, number: int) ->
 
 
 @pytest.mark.parametrize(
+    ("words", "text"), [("GETSET k1 same", "did not compare"), ("EVAL keep 1 k1 same", "Both had")]
+)
+def test_a_command_that_sets_a_key_whatever_it_holds_compares_no_value(words: str, text: str) -> None:
+    """c1, which had drawn the value of c2, too, asks in vain and makes c2's key last for longer."""
+    history = History(nodes=1, ttl_ms=900).watch("n1")
+    history.section("c1", 10, 50, asked=8).request("c1", "n1", "SET k1 same NX PX 900", 8.5, 9)
+    history.seen("n1", "set", 9.5, "same", since=8.4, ttl=900).op("c1", "release", "ok", 1, 50, 52)
+    history.request("c1", "n1", "DEL k1", 50.5, 51, reply="1").seen("n1", "deleted", 51.5, since=50.4)
+    history.section("c2", 110, 700, asked=108).request("c2", "n1", "SET k1 same NX PX 900", 108.5, 109)
+    history.seen("n1", "set", 109.5, "same", since=108.4, ttl=900).op("c1", "acquire", "fail", 2, 590, 605)
+    history.request("c1", "n1", words, 600, 601, reply='"same"').seen(
+        "n1", "prolonged", 601, "same", since=600, ttl=900
+    )
+    history.by(history.key_events[-1], len(history.requests) - 1)
+    run = history.seen("n1", "blind", 3_000).recorded()
+    finding = next(one for one in check(run).findings if one.kind == "prolonged-another-clients-key")
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert text in told.explanations[0].sentence
+
+
+@pytest.mark.parametrize(
     ("words", "looks", "cause"),
     [
         ("DEL k1", False, "deleted"),

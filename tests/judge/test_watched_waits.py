@@ -157,6 +157,19 @@ def test_a_release_that_deletes_nothing_keeps_them_out() -> None:
     assert found(inside(1_000, until=3_900)) is None
 
 
+def test_a_release_with_an_error_may_have_deleted_it() -> None:
+    history = inside(1_000)
+    history.ops["c1", 1][-1].outcome = "info"
+    assert found(history) is None
+
+
+def test_what_the_harness_deletes_is_not_asked_by_a_client() -> None:
+    history = waits()
+    asks(history, "c1", "DELETE /k1/a-1 -1", 520, {"error": "NoNode"})
+    history.requests[-1]["by"] = "harness"
+    assert found(history) == (2600, 6250, "entry of a refused call")
+
+
 def test_the_node_of_a_client_that_is_gone() -> None:
     history = waits()
     history.ops["c1", 1].clear()
