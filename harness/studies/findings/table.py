@@ -93,8 +93,8 @@ def _one_down(finding: str, lock: str, hold: str = "uniform:2ms-20ms") -> Replay
     return Replay(finding, lock, "unavailable-while-free", options | crash, {"duration": "6ttl"})
 
 
-def _one_hung(finding: str, lock: str) -> Replay:
-    options = {"clients": "5", "duration": "10s", "hold": "uniform:2ms-20ms"}
+def _one_hung(finding: str, lock: str, duration: str = "10s") -> Replay:
+    options = {"clients": "5", "duration": duration, "hold": "uniform:2ms-20ms"}
     hung = {"nemesis": "pause:targets=one-node,duration=7ttl"}
     return Replay(finding, lock, "unavailable-while-free", options | hung, {"duration": "8ttl"})
 
@@ -158,7 +158,7 @@ REPLAYS: Final = (
     _one_down("redlock-node-one-server-down", "redlock-node", "uniform:300ms-900ms"),
     _one_hung("redsync-one-server-hung", "redsync"),
     _one_hung("redisson-redlock-one-server-down", "redisson"),
-    _one_hung("redlock-py-one-server-hung", "redlock-py"),
+    _one_hung("redlock-py-one-server-hung", "redlock-py", "30s"),
     _one_hung("redlock-pypi-one-server-hung", "redlock-pypi"),
     _one_hung("pottery-async-one-server-hung", "pottery-async"),
     _one_hung("redlock-node-one-server-hung", "redlock-node"),
