@@ -78,8 +78,8 @@ def test_each_promise_that_a_finding_calls_broken_is_broken_in_every_replay_of_i
     grid = read_campaign(record).grid
     found = replayed(grid, read_run_lines(record))
     assert unshown(finding, found, grid) == []
-    about = msgspec.structs.replace(finding.about, promise="tokens")
-    claimed = [(name, "tokens") for name in about.subjects]
+    about = msgspec.structs.replace(finding.about, promise="orphans")
+    claimed = [(name, "orphans") for name in about.subjects]
     assert unshown(msgspec.structs.replace(finding, about=about), found, grid) == claimed
 
 
