@@ -87,6 +87,8 @@ def _behind(run: Recorded, watched: WatchedNodes) -> Iterator[_Behind]:
         found = list[_Behind]()
         for calm_ns, calm_until_ns in between(apart, since, until):
             for began, done in between(_taken(run, wait.key), calm_ns, calm_until_ns):
+                if done - began < _LEAST_NS:
+                    continue
                 last = None
                 for at_ns in range(began, done, _STEP_NS):
                     kept = watched.why_waiting(wait.client, at_ns)

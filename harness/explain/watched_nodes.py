@@ -8,6 +8,7 @@ nodes, as in a semaphore, until few enough are left.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -185,16 +186,15 @@ class WatchedNodes:
         own = self.calls.under_way(client, at_ns)
         if self.run.config.users_per_client > 1 or not own or self.calls.f[own[0]] != "acquire":
             return None
-        watch = None
-        for row in self.heard.get(client, ()):
-            if not self.calls.invoke_ns[own[0]] <= _came(row) <= at_ns:
-                continue
+        heard, gone = self.heard.get(client, ()), set[str]()
+        for row in reversed(heard[: bisect_right(heard, at_ns, key=_came)]):
+            if _came(row) < self.calls.invoke_ns[own[0]]:
+                break
             if row["arguments"]:
-                names = row["reply"] if row["command"] in _OF_FOLDER else None
-                watch = _Watch(row["arguments"][0], _came(row), names, str(self.calls.key[own[0]]))
-            elif watch is not None and msgspec.json.decode(row["reply"])["path"] == watch.path:
-                watch = None
-        return watch
+                path, names = row["arguments"][0], row["reply"] if row["command"] in _OF_FOLDER else None
+                return None if path in gone else _Watch(path, _came(row), names, str(self.calls.key[own[0]]))
+            gone.add(msgspec.json.decode(row["reply"])["path"])
+        return None
 
 
 def _made(calls: Calls, row: Mapping[str, Any], path: str) -> _Node:

@@ -99,35 +99,42 @@ def find_causes(changes: pd.DataFrame, wire: WireRecord) -> ChangeRequests:
 def _served(changes: pd.DataFrame, wire: WireRecord, request: Ints, connection: Ints) -> dict[int, tuple[int, int]]:
     """By change, another request and connection than those found, where these cannot have made it: it took an element
     for a client that had been blocked. Of several such clients the node does not tell which one it served, but their
-    replies do, in its order."""
+    replies do, in its order. A request without a reply may have been served."""
     places = np.flatnonzero(changes["did"].isin(POP_BLOCKED).to_numpy(bool) & (connection != NONE))
-    if not len(places):
-        return {}
-    popped = wire.requests.append_column("row", pa.array(np.arange(len(wire.requests))))
-    is_pop = pc.is_in(pc.cast(popped["command"], pa.string()), pa.array(POP_BLOCKED))
-    answered = popped.filter(pc.and_(is_pop, pc.is_valid(popped["from_node_ns"])))
-    table = answered.select(["row", "node", "keys", "reply", "connection", "to_node_ns", "from_node_ns"])
-    waiting: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for one in sorted(table.to_pylist(), key=lambda one: int(one["from_node_ns"])):
-        if one["reply"] is not None and one["reply"] != "null" and not one["reply"].startswith(ERROR_REPLY):
-            for key in one["keys"]:
-                waiting[one["node"], key].append(one)
+    is_pop = pc.is_in(pc.cast(wire.requests["command"], pa.string()), pa.array(POP_BLOCKED))
+    rows = np.flatnonzero(is_pop.to_numpy()) if len(places) else places
+    names = ("node", "keys", "reply", "connection", "to_node_ns", "from_node_ns")
+    pops = dict(zip(rows.tolist(), wire.requests.select(names).take(rows).to_pylist(), strict=True))
+    served: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for row, pop in sorted(pops.items(), key=lambda pop: pop[1]["from_node_ns"] or 0):
+        if _has_taken(pop["reply"]):
+            for key in pop["keys"]:
+                served[pop["node"], key].append(row)
+    answered_ns = {of: [pops[row]["from_node_ns"] for row in own] for of, own in served.items()}
     number = {int(each): at for at, each in enumerate(wire.connections["connection"].to_pylist())}
-    found, told, taken = dict[int, tuple[int, int]](), dict[tuple[int, int], dict[str, Any] | None](), set[int]()
-    own = changes.iloc[places]
-    names = ("node", "key", "port", "place", "since_ns", "at_ns")
-    for change, (node, key, port, place, since_ns, at_ns) in zip(places.tolist(), rows_of(own, *names), strict=True):
-        options = waiting[str(node), str(key)]
-        if (port, place) not in told:
-            is_answered = any(one["row"] == request[change] for one in options) and request[change] not in taken
-            left = (one for one in options if one["row"] not in taken and one["from_node_ns"] >= since_ns)
-            fits = (one for one in left if one["to_node_ns"] is not None and one["to_node_ns"] <= at_ns)
-            told[port, place] = None if is_answered else next(fits, None)
-            taken.add(int(request[change]) if is_answered else -1)
-        if (other := told[port, place]) is not None:
-            taken.add(other["row"])
-            found[change] = other["row"], number[other["connection"]]
+    unanswered = {number[pop["connection"]] for pop in pops.values() if pop["reply"] is None}
+    found, told, taken = dict[int, tuple[int, int]](), dict[tuple[str, int, int], int](), set[int]()
+    columns = rows_of(changes.iloc[places], "node", "key", "port", "place", "since_ns", "at_ns")
+    for change, (node, key, port, place, since_ns, at_ns) in zip(places.tolist(), columns, strict=True):
+        asked, of = int(request[change]), (str(node), str(key))
+        if asked != NONE and asked not in pops:
+            continue  # a script, which is never blocked
+        if (whose := (of[0], port, place)) not in told:
+            if asked == NONE:
+                is_refuted = int(connection[change]) not in unanswered
+            else:
+                is_refuted = asked in taken or not (pops[asked]["reply"] is None or _has_taken(pops[asked]["reply"]))
+            left = served[of][bisect_left(answered_ns.get(of, []), since_ns) :] if is_refuted else []
+            fits = (row for row in left if row not in taken and pops[row]["to_node_ns"] <= at_ns)
+            told[whose] = next(fits, asked)
+            taken.add(told[whose])
+        if told[whose] != asked:
+            found[change] = told[whose], number[pops[told[whose]]["connection"]]
     return found
+
+
+def _has_taken(reply: str | None) -> bool:
+    return reply is not None and reply != "null" and not reply.startswith(ERROR_REPLY)
 
 
 def _connections(changes: pd.DataFrame, connections: pa.Table) -> Ints:

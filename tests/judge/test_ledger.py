@@ -172,6 +172,20 @@ def test_where_no_reply_tells_of_an_element_the_node_is_believed() -> None:
     assert [row[1] for row in told(history, "did", "client")] == ["c3", "c1", "c3", "c2"]
 
 
+def test_a_client_that_waited_and_got_no_reply_may_have_been_served() -> None:
+    history = blocked()
+    history.requests[1] |= {"reply": None, "from_node_ns": None, "to_client_ns": None}
+    assert [row[1] for row in told(history, "did", "client")] == ["c3", "c1", "c3", "c2"], "the node is believed"
+
+
+def test_a_script_takes_at_once() -> None:
+    history = blocked()
+    history.request("c2", "n1", "EVAL take 1 list", 34, 34.5, reply='"z"', did=False)
+    history.seen("n1", "changed", 34.3, since=15, key="list").by(history.key_events[-1], len(history.requests) - 1)
+    history.called("BLPOP list 0")
+    assert told(history, "did", "client", "request")[-1] == ("BLPOP", "c2", len(history.requests) - 1)
+
+
 def test_eviction_needs_no_request() -> None:
     assert causes(granted().seen("n1", "evicted", 40, since=30))[1] == ("evicted", "eviction", None)
 
