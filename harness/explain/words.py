@@ -15,6 +15,7 @@ _RESOURCE: Final = "resource"
 _WORTH_TELLING: Final = 0.25
 """An operation that took at least this share of a section explains the section's length."""
 
+_SHORTEST_PAUSE_NS: Final = 1_000_000
 _AT_THE_DOOR: Final = ("acquire", "release")
 """The operations that are not inside the section."""
 _IS_TOLD_ALONE: Final = {"hung": "down", "answering errors": "down", "not scheduled": "stopped"}
@@ -101,6 +102,12 @@ def why_forgotten(run: Recorded, window: Window) -> str:
 
 def standstill(run: Recorded, side: Side, from_ns: int, until_ns: int) -> str | None:
     """How long the side's client certainly did not run within this time: `was stopped for 1.4 s`; None if it ran."""
+    stopped_ns, how = _stopped(run, side, from_ns, until_ns)
+    return f"was {how} for {lasting(stopped_ns)}" if how else None
+
+
+def _stopped(run: Recorded, side: Side, from_ns: int, until_ns: int) -> tuple[int, str]:
+    """For how long, and how; empty if it ran."""
     times: list[tuple[int, int]] = []
     classes = set[str]()
     for window in windows(run.faults):
@@ -108,23 +115,24 @@ def standstill(run: Recorded, side: Side, from_ns: int, until_ns: int) -> str | 
         if side.client in window.event.paused_clients and window.from_ns < until_ns and until > from_ns:
             times.append((window.from_ns, until))
             classes.add(window.event.fault_class)
-    if not times:
-        return None
-    lasted = lasting(sum(done - began for began, done in merged(times, from_ns, until_ns)))
-    return f"was {'not scheduled' if classes == {STARVATION} else 'stopped'} for {lasted}"
+    stopped_ns = sum(done - began for began, done in merged(times, from_ns, until_ns))
+    return stopped_ns, "" if not times else "not scheduled" if classes == {STARVATION} else "stopped"
 
 
 def what_kept(run: Recorded, side: Side) -> str:
     """Why a client was inside for long, as far as the record shows: `was stopped for 1.4 s inside its section`."""
     inside_ns = side.end_ns - side.start_ns
-    if stood := standstill(run, side, side.start_ns, side.end_ns):
-        return f"{stood} inside its section"
+    stopped_ns, how = _stopped(run, side, side.start_ns, side.end_ns)
+    if how and stopped_ns >= _WORTH_TELLING * inside_ns:
+        return f"was {how} for {lasting(stopped_ns)} inside its section"
     ops = ops_of(run, side.client, side.section)
     took = (ops["complete_ns"] - ops["invoke_ns"]).tolist()
     slow = [(span_ns, f) for span_ns, f in zip(took, ops["f"].astype(str), strict=True) if f not in _AT_THE_DOOR]
     longest_ns, name = max(slow, default=(0, ""))
     if longest_ns < _WORTH_TELLING * inside_ns:
-        return f"stayed inside for {lasting(inside_ns)} without a recorded pause"
+        is_told = how and stopped_ns >= _SHORTEST_PAUSE_NS
+        pause = f"and was {how} for at least {lasting(stopped_ns)} of that" if is_told else "without a recorded pause"
+        return f"stayed inside for {lasting(inside_ns)} {pause}"
     text = f"was inside for {lasting(inside_ns)}, {lasting(longest_ns)} of it for one {name}"
     hit = [w for w in windows(run.faults) if _slows(w, side)] if name != "extend" else []
     return f"{text} (its link to the resource: {printable(hit[0].event.what)})" if hit else text

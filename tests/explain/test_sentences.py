@@ -143,6 +143,11 @@ def test_without_the_nodes_replies_the_sentence_says_what_is_unknown(golden: Gol
             "c1 was stopped for 118 ms inside its section; its lease of 100 ms had expired 10 ms before c2 entered. ",
         ),
         (
+            past_its_lease().fault("p", 20, 31, paused_clients=("c1",)),
+            "c1 stayed inside for 140 ms and was stopped for at least 9.0 ms of that; its lease of 100 ms had expired "
+            "10 ms before c2 entered. ",
+        ),
+        (
             past_its_lease().unplanned("g", 20, 140, paused_clients=("c1",), fault_class=STARVATION),
             "c1 was not scheduled for 118 ms inside its section; its lease of 100 ms had expired 10 ms before c2 "
             "entered. ",
@@ -156,6 +161,11 @@ def test_without_the_nodes_replies_the_sentence_says_what_is_unknown(golden: Gol
         ),
         (
             past_its_lease(),
+            "c1 stayed inside for 140 ms without a recorded pause; its lease of 100 ms had expired 10 ms before c2 "
+            "entered. ",
+        ),
+        (
+            past_its_lease().fault("p", 20, 22.9, paused_clients=("c1",)),
             "c1 stayed inside for 140 ms without a recorded pause; its lease of 100 ms had expired 10 ms before c2 "
             "entered. ",
         ),
