@@ -127,7 +127,7 @@ class Setters:
         first may do the work of several tasks.)"""
         rows = self.rows
         is_over_another = rows["cause"][row] == "request" and rows["what"][row] == "overwritten"
-        is_unknown = self.has_tasks and is_over_another and rows["sender"][row] is None
+        is_unknown = self.has_tasks and is_over_another and rows["sender"][row] is None and row not in self.handed_over
         if not is_unknown or value is None or before.client is None or rows["client"][row] != before.client:
             return False
         if rows["by"][row] != "client" or rows["value"][row] == value:

@@ -178,6 +178,17 @@ def test_fields_that_its_owner_adds_leave_a_hash_with_it() -> None:
     assert owners.values == {0: {"a1", "a1, a2"}}
 
 
+def test_a_key_that_a_thread_hands_over_is_the_next_clients() -> None:
+    """c1's thread, of which task is not known, names c1's value and sets that of c2, which waits and had named it."""
+    history = History(tasks=2).watch("n1").section("c1@1", 10, 50, asked=5).section("c2@1", 55, 90, asked=20)
+    own(history, "c1@1", "value-of-c1", at=8)
+    history.request("c2@1", "n1", "EVAL wait 1 k1 value-of-c2", 21, 22, reply="0", did=False)
+    history.seen("n1", "set", 50.6, "value-of-c2", since=50, ttl=100)
+    history.request("c1", "n1", "EVAL leave 1 k1 value-of-c1", 50.1, 50.4, did=False)
+    history.by(history.key_events[-1], len(history.requests) - 1)
+    assert sections(history) == [0, 1]
+
+
 @pytest.mark.parametrize(("shared", "of"), [(True, [0, -1, -1]), (False, [0, 1, 1])], ids=["readers", "one at a time"])
 def test_what_a_task_leaves_in_a_hash_may_be_of_another_task_of_its_process(shared: bool, of: list[int]) -> None:
     """c1@1 and c1@2 each have a field; c1@2 takes its own out when it leaves."""
