@@ -55,12 +55,13 @@ def renewals_ended(run: Recorded, side: Side, by_ns: int) -> tuple[str, Cause | 
         return _misdirected(run, elsewhere), "renewed elsewhere"
     if asked:
         last = asked[-1]
-        is_refused = sum(said_no(ledger, one) for one in asked[-len(run.nodes) :]) >= quorum(len(run.nodes))
-        if last.reply is not None and not last.reply.startswith(ERROR_REPLY) and not is_refused:
+        refused = [one for one in asked[-len(run.nodes) :] if said_no(ledger, one)]
+        is_failed = last.reply is None or last.reply.startswith(ERROR_REPLY)
+        if not is_failed and len(refused) < quorum(len(run.nodes)):
             return "", None
         of = "its only request" if len(asked) == 1 else f"the last of its {plural(len(asked), 'request')}"
-        text = f"{of} to renew it was sent at {_sent(run, last)}"
-        if is_refused:
+        text = f"{of} to renew it was sent at {_sent(run, last, last.answer_by(by_ns))}"
+        if sum(one.answer_by(by_ns) is not None for one in refused) >= quorum(len(run.nodes)):
             return text, "refused renewal"
         gave_up = _gave_up(run, side, last, by_ns)
         return (f"{text}, and none after it", "not renewed") if gave_up else (text, None)
@@ -73,7 +74,9 @@ def renewals_ended(run: Recorded, side: Side, by_ns: int) -> tuple[str, Cause | 
         return f"{side.client} {renewed_another_key(run, ledger, others)}", "renewed another key"
     section, before = next(earlier, (side, None))
     is_sure = before is not None and not _may_be_of_another_call(ledger, section, before)
-    since = f", and none for any lease since {_sent(run, before)}" if before is not None and is_sure else ""
+    since = (
+        f", and none for any lease since {_sent(run, before, before.reply)}" if before is not None and is_sure else ""
+    )
     was_free = could_renew(run, process_of(side.client), side.key, side.start_ns, by_ns)
     return f"{side.client} had sent no request to renew it{since}", "not renewed" if was_free else None
 
@@ -89,7 +92,7 @@ def renewed_another_key(run: Recorded, ledger: Ledger, changes: pd.DataFrame) ->
 
 def _misdirected(run: Recorded, elsewhere: Misdirected) -> str:
     sent, to, holders = elsewhere.sent, listed(elsewhere.to), listed(elsewhere.holders)
-    last, where = _sent(run, sent[-1]), f"{to}, which did not hold the key"
+    last, where = _sent(run, sent[-1], sent[-1].reply), f"{to}, which did not hold the key"
     if len(sent) == 1:
         text = f"its only request to renew it, at {last}, went to {where}, and not to {holders}"
     else:
@@ -124,7 +127,10 @@ def _before(run: Recorded, side: Side) -> Iterator[Any]:
     return reversed(list(sections[own.to_numpy(bool)].tail(_LOOKED_AT).itertuples()))
 
 
-def _sent(run: Recorded, one: Request) -> str:
-    """`+1,018.0 ms (EVAL; no answer)`"""
-    reply = "no answer" if one.reply is None else f"answered {printable(one.reply[:60])}"
+def _sent(run: Recorded, one: Request, said: str | None) -> str:
+    """`+1,018.0 ms (EVAL; no answer)`. `said`: the answer that the client had when it mattered."""
+    if said is None:
+        reply = "no answer" if one.reply is None else "no answer in time"
+    else:
+        reply = f"answered {printable(said[:60])}"
     return f"{at(run, one.from_client_ns)} ({printable(one.command)}; {reply})"

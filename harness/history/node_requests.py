@@ -45,11 +45,13 @@ def _is_name(word: str) -> bool:
 
 
 class Request(NamedTuple):
-    """`from_client_ns`, `from_node_ns`: when it, and the node's answer, came to the proxy. `task`: of several in its
-    process; None if that is not on record. `reply`: None if the node did not answer."""
+    """`from_client_ns`, `from_node_ns`: when it, and the node's answer, came to the proxy; `to_client_ns`: when the
+    proxy passed the answer on. `task`: of several in its process; None if that is not on record. `reply`: None if the
+    node did not answer."""
 
     from_client_ns: int
     from_node_ns: int | None
+    to_client_ns: int | None
     connection: int
     task: str | None
     command: str
@@ -60,6 +62,10 @@ class Request(NamedTuple):
     @property
     def words(self) -> tuple[str, ...]:
         return (self.command, *self.arguments)
+
+    def answer_by(self, at_ns: int) -> str | None:
+        """The answer that the client had by this time."""
+        return None if self.to_client_ns is None or self.to_client_ns > at_ns else self.reply
 
     @property
     def but_keys(self) -> tuple[str, ...]:

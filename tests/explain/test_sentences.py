@@ -255,6 +255,12 @@ def test_a_lock_whose_last_renewal_was_refused(kind: str, golden: Golden) -> Non
     golden(told.sentence)
 
 
+def test_a_refusal_that_arrives_after_the_lease_was_lost_told_the_lock_nothing(golden: Golden) -> None:
+    told = unrenewed().asked("c1", "extend", 30, "1 1 1").asked("c1", "extend", 60, "0 0 0", done=125).told("overlap")
+    assert told.cause == "expired"
+    golden(told.sentence)
+
+
 def test_a_renewal_whose_script_says_nothing_was_not_refused() -> None:
     story = unrenewed()
     for node in ("n1", "n2", "n3"):
