@@ -50,16 +50,19 @@ class VainTries:
         if not own:
             return None
         rows = [row for row in own if row.from_max_ns <= until_ns and row.to_min_ns >= since_ns]
-        # What is set for a section that begins later is not set in vain: it ends this time.
-        start_ns = run.sections["start_ns"].tolist()
-        rows = [row for row in rows if row.section < 0 or start_ns[row.section] < since_ns]
+        begin_ns = {number: int(at_ns) for number, at_ns in enumerate(run.sections["start_ns"])}
+        former = {row.section for row in rows if begin_ns.get(row.section, since_ns) < since_ns}
+        # What a section has that begins later is not set in vain, for this time ends with it. Unless the key was gone
+        # by then: one call may try many times with one value.
+        later = begin_ns.keys() - former
+        rows = [row for row in rows if row.section not in later or row.to_max_ns < begin_ns[row.section]]
         return cls(
             run.nodes_of(key),
             since_ns,
             until_ns,
             rows,
             # No client is inside, so a key of a former section has no owner.
-            [row.from_max_ns if row.section >= 0 else row.done_ns for row in rows],
+            [row.from_max_ns if row.section in former else row.done_ns for row in rows],
             frozenset(
                 node for node in watched.windows if watched.ns(node, since_ns, until_ns) > MOST * (until_ns - since_ns)
             ),

@@ -355,8 +355,16 @@ def test_the_times_in_sight_are_added_up() -> None:
     assert why(history.seen("n2", "blind", 6000))[0] == "unknown"
 
 
-def test_what_is_set_for_the_grant_that_ends_the_time_is_not_set_in_vain() -> None:
+def granted() -> History:
     history = seen().section("c2", 4_050, 4_100, number=2, asked=3_960, deadline=4_900).sets("c2", "own", number=2)
     for node in ("n1", "n2"):
         held(history, node, 3_990, 4_100, "own")
-    assert why(history) == ("nothing set", NODES)
+    return history
+
+
+def test_what_is_set_for_the_grant_that_ends_the_time_is_not_set_in_vain() -> None:
+    assert why(granted()) == ("nothing set", NODES)
+
+
+def test_a_call_may_try_in_vain_with_the_value_that_it_gets_in_with() -> None:
+    assert why(held(granted(), "n1", 3_970, 3_980, "own")) == ("nothing set", ("n2", "n3"))
