@@ -39,7 +39,8 @@ class Asked:
     """A request that names a key of the lock. `client`: the process that sent it, or its task; None if several tasks
     may have. `section`: that of the call in which it was sent, or of the last one before; None if there is none. `did`:
     what the node did to the key for it; `value`: that of the key then, or until then. `can_acquire`: whether such a
-    request sets keys. `is_refused`: it was answered, and the node did nothing."""
+    request sets keys. `is_refused`: the node did nothing, and its answer is none that such a request gets when it sets
+    the key."""
 
     request: WireRequest
     key: str
@@ -91,8 +92,10 @@ class _Doings:
                 if did == "granted" and request >= 0:
                     granting.add(request)
         self._is_known = bool(granting)
-        some = record.requests.select(["command", "arguments"]).take(pa.array(sorted(granting), pa.int64())).to_pylist()
-        self._acquiring = {_kind(row["command"], row["arguments"]) for row in some} | {("SET", ""), ("SETNX", "")}
+        columns = record.requests.select(["command", "arguments", "reply"])
+        some = columns.take(pa.array(sorted(granting), pa.int64())).to_pylist()
+        self._grants = {(_kind(row["command"], row["arguments"]), row["reply"]) for row in some}
+        self._acquiring = {kind for kind, _ in self._grants} | {("SET", ""), ("SETNX", "")}
         self._watched, self._recorded = None if run.ledger is None else run.watched, record.recorded
 
     def asked(self, request: WireRequest, name: str, key: str, client: str | None, section: int | None) -> Asked:
@@ -104,11 +107,12 @@ class _Doings:
         is_done = request.command in _PROVES and reply in _YES
         is_error = reply is not None and reply.startswith(ERROR_REPLY) and request.command not in SCRIPTED
         is_refused = own is None and reply is not None and not is_done
-        is_refused &= is_error or reply in _NO or self._saw(request)
+        kind = _kind(request.command, request.words[1:])
+        is_refused &= is_error or reply in _NO or (self._saw(request) and (kind, reply) not in self._grants)
         if own is None and is_done and not self._saw(request):
             did = _PROVES[request.command]
             value = request.words[2] if request.command in _VALUE_SECOND else None
-        can_acquire = not self._is_known or _kind(request.command, request.words[1:]) in self._acquiring
+        can_acquire = not self._is_known or kind in self._acquiring
         return Asked(request, key, client, section, did, value, can_acquire, is_refused)
 
     def _saw(self, request: WireRequest) -> bool:

@@ -130,3 +130,16 @@ def test_errors_and_refusals_that_make_a_majority_are_told(said: str, cause: str
     assert told.cause == cause
     if cause != "too few nodes":
         golden(told.sentence)
+
+
+@pytest.mark.parametrize(("said", "cause"), [("1", "too few nodes"), ("2", "granted when refused")])
+def test_an_answer_that_grants_get_too_is_no_refusal(said: str, cause: str, golden: Golden) -> None:
+    """The script of c2 set nothing, for c1's key was there."""
+    story = Story().watched().section("c1", 10, 50, asked=8, deadline=105).section("c2", 30, 60, asked=28, deadline=125)
+    for node in ("n1", "n2", "n3"):
+        story.request("c1", node, "EVAL take 1 k1 c1-1", 9, 9.5, reply="1")
+        story.seen(node, "set", 9.3, "c1-1", since=9, ttl=100)
+        story.request("c2", node, "EVAL take 1 k1 c2-1", 29, 29.5, reply=said, did=False).seen(node, "blind", 90)
+    told = story.sets("c1", "c1-1").told("overlap")
+    assert told.cause == cause
+    golden(told.sentence)
