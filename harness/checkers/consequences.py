@@ -7,7 +7,8 @@ A finding follows from one that began no later, or that can follow from none (it
 - the explanations of both name the same cause, and the other one is no later link of the chain: what the lock did to
   the keys or told its clients, then clients that met or were kept out, then data;
 - its kind says that it comes of the other one's cause (`FindingKind.comes_of`); then the other one may also have begun
-  while the first case of this one lasted. Not so if its own explanations name another thing that kept clients out.
+  while the first case of this one lasted. Not so if its own explanations name another thing that kept clients out,
+  or if all cases of the other one are of other keys than the examples of this one.
 
 Of several findings that it may follow from, keys that were stuck are the nearest; else it is the earliest.
 
@@ -137,7 +138,16 @@ def _comes_of(finding: Finding, before: Finding, causes: Mapping[int, Cause | No
         return False
     if own in KEEP_CLIENTS_OUT and own not in (cause, kind_of(finding).stands_for):
         return False
+    if _are_of_other_keys(before, finding):
+        return False
     return before.blame == "lock" and cause in kind_of(finding).comes_of and is_another and not is_nodes
+
+
+def _are_of_other_keys(before: Finding, finding: Finding) -> bool:
+    """Whether no example of the finding has a key of the other one, all of whose cases are examples with a key."""
+    keys, own = ({each.get("key") for each in one.examples} for one in (before, finding))
+    is_whole = len(before.examples) == before.count
+    return is_whole and None not in keys | own and keys.isdisjoint(own)
 
 
 def _cause(finding: Finding, explained: Sequence[Explained]) -> Cause | None:

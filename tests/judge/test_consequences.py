@@ -75,6 +75,25 @@ def test_a_kind_may_say_which_causes_it_comes_of() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("keys", "own", "count", "follows"),
+    [
+        (("k1", "k2"), ("k2", "k3"), 2, True),
+        (("k1", "k2"), ("k3", "k4"), 2, False),
+        (("k1", "k2"), ("k3", "k4"), 3, True),
+        (("k1", None), ("k3", "k4"), 2, True),
+        (("k1", "k2"), ("k3", None), 2, True),
+    ],
+    ids=["shared", "apart", "a case is not shown", "one names no key", "another names no key"],
+)
+def test_nothing_comes_of_what_happened_to_other_keys(
+    keys: tuple[str | None, ...], own: tuple[str | None, ...], count: int, follows: bool
+) -> None:
+    stayed = kinds()["release-without-effect"].found("lock", "stayed", count, [{"key": key} for key in keys], 10)
+    gap = kinds()["unavailable-while-free"].found("lock", "gap", 9, [{"key": key} for key in own], 20)
+    assert (len(told((stayed, "stayed"), (gap, None))) == 1) is follows
+
+
 def test_what_only_stands_for_a_cause_may_be_noticed_later_than_what_it_led_to() -> None:
     again, changed, orphan = (
         found("renewal-after-release", 30),
