@@ -267,7 +267,7 @@ def with_setters(holdings: pd.DataFrame, setters: Setters) -> pd.DataFrame:
             setter = found[before] if is_same and before is not None else UNKNOWN
         elif setters.rows["what"][row] == "changed":
             setter = _changed(setters, row, UNKNOWN if before is None else found[before], shared)
-            if setters.rows["owner"][row] in shared:
+            if setters.rows["owner"][row] in shared or setters.is_others_too(setter, renewed_by):
                 values[place] = None
                 if before is not None and ends[before] == "overwritten":
                     ends[before] = "set unread"

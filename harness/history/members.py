@@ -7,7 +7,7 @@ without naming it (expired members, the next in a queue) is not told here.
 A request that deletes the key, or sets another value over it, takes all members that are there. One whose own client
 has given the key new time to live is within its lease until the key would have expired then. That is not so if the node
 was out of sight meanwhile or its clock was wrong, nor for a member with a time of its own: the client adds it again to
-renew it.
+renew it. What a nested acquire added is its own for as long as that acquire promised.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from harness.history.commands import DELETE, RENEW
 from harness.history.entries import Entry
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import rows_of
+from harness.history.leases import derive_leases
 from harness.history.ledger import Change, Ledger
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _WHOLE: Final = (*DELETE, "SET", "GETDEL")
 _TAKEN: Final = ("deleted", "overwritten")
 _COLUMNS: Final = ("had_until_ns", "did", "task", "life", "section")
+_CALL: Final = ("task", "life", "section", "invoke_ns")
 
 
 class Member(NamedTuple):
@@ -46,6 +48,7 @@ def taken_members(run: Recorded, ledger: Ledger, keys: Collection[str]) -> Itera
     """The changes by which a request of one client took out the member of another, which was inside and certainly
     within its lease."""
     start, end, deadline = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns", "deadline_min_ns"))
+    nested = _nested_until_ns(run)
     for entry, member in _members(run, ledger, keys):
         change = ledger.change(entry.ended)
         is_whole = entry.how == "with the key" and takes_the_key(change)
@@ -54,8 +57,17 @@ def taken_members(run: Recorded, ledger: Ledger, keys: Collection[str]) -> Itera
         own, at_ns = member.section, change["at_ns"]
         if start[own] <= change["since_ns"] and at_ns < end[own]:
             until_ns = _renewed_until_ns(run, ledger, entry, change, int(start[own])) if is_whole else 0
-            if at_ns < max(deadline[own], until_ns):
+            put = ledger.change(entry.added)
+            lease_ns = nested.get(tuple(put[name] for name in _CALL), deadline[own])
+            if at_ns < max(lease_ns, until_ns):
                 yield change, member
+
+
+def _nested_until_ns(run: Recorded) -> dict[tuple[Any, ...], int]:
+    """By the nested acquire that was granted, until when its own lease surely lasted: an extension of the first one
+    need not prolong what a nested one has added."""
+    nested = derive_leases(run.ops, run.faults, ("reenter",))
+    return {tuple(of): until for *of, until in rows_of(nested, "client", *_CALL[1:], "deadline_min_ns")}
 
 
 def takes_the_key(change: Change) -> bool:

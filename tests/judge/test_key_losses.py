@@ -261,3 +261,18 @@ def test_a_process_may_have_one_value_for_tasks_that_it_lets_in_one_after_the_ot
     figures = check(history.recorded()).figures
     assert isinstance(figures, Figures)
     assert figures.shared_values == number
+
+
+def test_a_holder_may_take_a_field_out_of_its_hash() -> None:
+    """What is left is not known to be its own, for c2 leaves it as it is when it acquires."""
+    history = History(nodes=1).watch("n1").section("c1", 10, 50, asked=5, deadline=105)
+    history.request("c1", "n1", "EVAL take 1 k1 c1-hold", 6, 8, reply="1")
+    history.seen("n1", "set", 8, "c1-hold, owner", since=6, ttl=100, is_hash=True)
+    history.request("c1", "n1", "EVAL leave 1 k1 c1-hold", 19, 20, reply="1")
+    history.seen("n1", "set", 20, "owner", since=19, ttl=100, is_hash=True)
+    history.by(history.key_events[-1], len(history.requests) - 1)
+    history.section("c2", 65, 90, asked=60).request("c2", "n1", "EVAL take 1 k1 c2-hold", 61, 62, reply="1")
+    history.seen("n1", "prolonged", 62, since=61, ttl=100)
+    history.by(history.key_events[-1], len(history.requests) - 1)
+    figures: Any = check(history.seen("n1", "blind", 900).recorded()).figures
+    assert figures.overwritten == 0

@@ -326,6 +326,16 @@ def test_a_member_is_its_holders_while_the_lease_lasts(at: float, number: int) -
     assert removed(removes(member(until=600), 598)) == 0
 
 
+@pytest.mark.parametrize(("until", "number"), [(700, 0), (720, 1)])
+def test_a_member_of_a_nested_acquire_is_its_holders_while_that_lease_lasts(until: float, number: int) -> None:
+    """The section's own lease lasts until 900."""
+    history = (
+        member().request("c2", "n1", "ZADD k1 510.1 b-nested-0123", 510, 511).seen("n1", "changed", 512, since=509)
+    )
+    history.op("c2", "reenter", "ok", 1, 505, 515, validity_ms=until - 515, deadline_ns=ms(until))
+    assert removed(removes(history, at=705, words="ZREM k1 b-nested-0123")) == number
+
+
 @pytest.mark.parametrize("words", ["ZREM k1 b-0124", "ZREM k1 490.1", "ZREMRANGEBYSCORE k1 0 490.1", "ZPOPMIN k1"])
 def test_what_names_no_member_says_nothing(words: str) -> None:
     history = member().request("c2", "n1", "ZADD k1 5 b-0123", 491, 492)
