@@ -121,7 +121,9 @@ def expired_waiting(run: Recorded, side: Side) -> str:
     if ledger is None:
         return ""
     rows = ledger.rows
-    own = side.made(rows, "acquire") & (rows["what"] == "set") & rows["is_in_call"] & (rows["at_ns"] <= side.start_ns)
+    own = (
+        side.made(rows, "acquire") & (rows["what"] == "set") & rows["is_in_call"] & (rows["since_ns"] <= side.start_ns)
+    )
     ends = [ledger.end_of_event(change["event"]) for change in changes_where(ledger, own)]
     gone = [one for one in ends if one is not None and one["what"] == "expired" and one["at_ns"] < side.start_ns]
     nodes = {str(one["node"]) for one in gone}

@@ -115,7 +115,7 @@ def read_as_own(run: Recorded, wire: WireRequests | None, entered: Side, inside:
 
 
 def read_own_old(run: Recorded, wire: WireRequests | None, entered: Side) -> str | None:
-    """`c1 was let in by GET k1, to which n1 answered 21fc: c1 itself had set that value in an earlier call, at +9.5 ms.
+    """`c1 was let in by GET k1, to which n1 answered 21fc: c1 itself had set that value before, at +9.5 ms.
     The lock did not set the key anew, nor prolong it.` None if it took anything, or that is not on record."""
     ledger = run.whole_ledger
     if ledger is None:
@@ -125,8 +125,8 @@ def read_own_old(run: Recorded, wire: WireRequests | None, entered: Side) -> str
     if (read := _read(ledger, wire, entered, is_its & (rows["f"] == "acquire"))) is None:
         return None
     return (
-        f"{entered.client} was let in by {_answered(read.look)}: {entered.client} itself had set that value in an "
-        f"earlier call, at {at(run, read.change['at_ns'])}. The lock did not set the key anew, nor prolong it."
+        f"{entered.client} was let in by {_answered(read.look)}: {entered.client} itself had set that value "
+        f"before, at {at(run, read.change['at_ns'])}. The lock did not set the key anew, nor prolong it."
     )
 
 

@@ -768,7 +768,7 @@ def test_an_earlier_extension_had_set_the_key_anew() -> None:
     assert story.told("lost-lease-extended").cause is None
 
 
-def waited(*, expires: float = 120, again: bool = False, nodes: int = 1) -> Story:
+def waited(*, expires: float = 120, again: float = 0, nodes: int = 1) -> Story:
     """c1 and c2 put an entry of 100 ms into the queue, wait for 200 ms, and are let in because no other is before."""
     story = Story(nodes=nodes).watched(*(f"n{number}" for number in range(1, nodes + 1)))
     for client, at in (("c1", 20), ("c2", 25)):
@@ -777,7 +777,7 @@ def waited(*, expires: float = 120, again: bool = False, nodes: int = 1) -> Stor
         story.seen("n1", "expired", expires, since=expires - 5, key=key)
         if again:
             story.request(client, "n1", f"EVAL enter 1 {key} 100", 180, 181, reply="0")
-            story.seen("n1", "set", 181, since=180, key=key)
+            story.seen("n1", "set", again, since=180, key=key)
         for number in range(1, nodes + 1):
             story.request(client, f"n{number}", "EVAL ahead 1 k1", 218, 219, reply="0", did=False)
         story.section(client, 220, 260, asked=at - 2, deadline=310)
@@ -791,7 +791,9 @@ def test_what_a_client_had_set_expired_while_it_waited(golden: Golden) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", [{"expires": 225}, {"again": True}, {"nodes": 3}], ids=["later", "set anew", "on a minority of the nodes"]
+    "how",
+    [{"expires": 225}, {"again": 181}, {"again": 225}, {"nodes": 3}],
+    ids=["later", "set anew", "set anew as it is seen later", "on a minority of the nodes"],
 )
 def test_what_a_client_had_set_was_there_when_it_was_let_in(how: Any) -> None:
     assert waited(**how).told("overlap").cause != "expired waiting"
