@@ -277,7 +277,7 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     why, cause = in_words(obstacle), _CAUSES.get(obstacle.kind, "unknown")
     if obstacle.kind == "split votes" and (obstacle.nodes or is_only_node):
         cause = "stuck keys" if obstacle.nodes else "unknown"
-    if run.permits > 1 and (out := permits_out(run, since_ns, until_ns, str(example["key"]))):
+    if out := permits_out(run, since_ns, until_ns, str(example["key"])):
         why, cause = kept_in_words(kept_permits(run, out)).removesuffix("."), "never given back"
     elif obstacle.kind == "stuck keys":
         if stuck := why_stuck(run, str(example["key"]), nodes, since_ns, until_ns):
@@ -300,6 +300,7 @@ _CAUSES: Final[dict[str, Cause]] = {
     "out of reach": "absent node",
     "absent in turn": "absent node",
     "stuck keys": "stuck keys",
+    "kept permits": "never given back",
     "nothing set": "nothing set",
     "nothing asked": "nothing asked",
     "rejected": "rejected",

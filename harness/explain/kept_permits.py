@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from fencepost.text import listed, printable
+from fencepost.text import listed, plural, printable
 from harness.explain.requests import client_of, how_sent
 from harness.history.permits_out import Out, PermitsOut
 from harness.history.recorded import Recorded
@@ -37,8 +37,9 @@ def kept_in_words(example: Mapping[str, Any]) -> str:
     back. c2's: in its acquire it sent EVAL to n1 at +200.0 ms; the node answered 1; c2 was killed.`"""
     nodes, key = ([printable(str(node)) for node in example["nodes"]], printable(str(example["key"])))
     return (
-        f"{key} on {listed(nodes)} counted {int(example['out'])} permits as taken, of {int(example['permits'])}: all "
-        f"were taken by calls that were over, and no request gave any of them back. {each_in_words(example)}"
+        f"{key} on {listed(nodes)} counted {plural(int(example['out']), 'permit')} as taken, of "
+        f"{int(example['permits'])}, all by calls that were over, and no request gave any of them back. "
+        f"{each_in_words(example)}"
     )
 
 

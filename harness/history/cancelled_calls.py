@@ -2,7 +2,8 @@
 
 A call that is cancelled ends where it is: it may have set a key, or taken a place in a queue, and no part of the lock
 need know. That is the user's doing. What such a call left may be there until its TTL is over, so the lock is not free
-meanwhile; what is there for longer is the lock's fault. A call that changed nothing on any node left nothing.
+meanwhile; what is there for longer is the lock's fault. A call that changed nothing on any node left nothing. Nor did
+one whose requests each lowered a count as often as they raised it: its clients had no place left.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from fencepost.history import process_of
 from harness.history.groups import Ints, rows_of
@@ -47,7 +50,9 @@ def cancelled_calls(run: RunTables, ledger: Ledger | None) -> tuple[CancelledCal
         at_ns = ended_ns
         if effects is not None:
             # What was under way when the call was cancelled comes to the proxy a little later.
-            sent, done = effects.get(process_of(client), _NOTHING)
+            # What no task is known to have sent may be any task's of its process.
+            own = (effects.get(sender, _NOTHING) for sender in {client, process_of(client)})
+            sent, done = map(np.concatenate, zip(*own, strict=True))
             left = done[(sent >= since_ns) & (sent <= ended_ns + SLACK_NS)]
             if f == "acquire" and not len(left):
                 continue
@@ -57,8 +62,19 @@ def cancelled_calls(run: RunTables, ledger: Ledger | None) -> tuple[CancelledCal
 
 
 def _effects(ledger: Ledger) -> dict[str, tuple[Ints, Ints]]:
-    """By process, when the proxy received requests that left something on a node, and when the node had done that."""
+    """By task, or by process where that is not known, when the proxy received requests that left something on a node,
+    and when the node had done that."""
     rows = ledger.rows
     rows = rows[(rows["what"].isin(_LEAVES) & (rows["from_client_ns"] >= 0)).to_numpy(bool)]
-    times = ((of, own[["from_client_ns", "at_ns"]].to_numpy(np.int64)) for of, own in rows.groupby("client"))
-    return {str(of): (own[:, 0], own[:, 1]) for of, own in times}
+    rows = rows[~_is_taken_back(rows)]
+    times = rows[["from_client_ns", "at_ns"]].groupby(rows["sender"].where(rows["sender"].notna(), rows["client"]))
+    return {str(of): (own["from_client_ns"].to_numpy(np.int64), own["at_ns"].to_numpy(np.int64)) for of, own in times}
+
+
+def _is_taken_back(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which changes are of requests that did nothing but raise a count by one and lower it again, or the other way
+    round."""
+    step = rows["did"].map({"INCR": 1, "DECR": -1})
+    whole = step.groupby([rows["request"], rows["key"]], observed=True)
+    is_count = whole.transform("count") == whole.transform("size")
+    return (is_count & (whole.transform("sum") == 0)).to_numpy(bool)

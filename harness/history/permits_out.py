@@ -51,7 +51,7 @@ def permits_out(run: Recorded, since_ns: int, until_ns: int, key: str | None = N
     """The count that was full all that time by what calls had taken that were over when it began; None if there is no
     such count, or that is not known. `key`: that clients ask for; None for any."""
     ledger = run.whole_ledger
-    if ledger is None or run.permits < 2 or run.group is not None or run.config.replication != "none":
+    if ledger is None or run.group is not None or run.config.replication != "none":
         return None
     rows = ledger.rows[(ledger.rows["at_ns"] <= until_ns).to_numpy(bool)]
     for name, own in rows.groupby("key", observed=True):

@@ -12,7 +12,8 @@ more. In this order:
 - on so many nodes that no majority is left, no try set the key although they were in reach: the lock did not ask them.
   Something else was set by way of the proxy meanwhile, so the proxy did not stand still; or a node was absent, which
   is no excuse, and several tries came to an end, so that they did not all wait for that node;
-- a node was absent.
+- a node was absent;
+- a count was full by what calls had taken that were over (`harness.history.permits_out`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from fencepost.text import listed, printable
 from harness.history.failed_attempts import MOST, VainTries
 from harness.history.fault_windows import longest_windows, merged
 from harness.history.node_requests import NodeRequests
+from harness.history.permits_out import permits_out
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
@@ -42,6 +44,7 @@ Kind = Literal[
     "out of reach",
     "absent in turn",
     "stuck keys",
+    "kept permits",
     "forgotten keys",
     "nothing set",
     "nothing asked",
@@ -61,11 +64,12 @@ SEVERAL: Final = 3
 class Obstacle:
     """`nodes`: they were `down`, `hung` (they were there and did not answer), `answering errors` or `out of reach` of
     the clients (cut off or slow) for most of the time; those of which one or another was not there for most of it; on
-    which keys were stuck; on which nothing was set, or which were asked for nothing; or on which the keys of split
-    votes stayed after their tries (`is_only_node`: of tries on the lock's only node). `absent`: which others were not
-    there for most of the time. `no access`: no client ever acquired the lock, and the nodes turned requests away.
-    `rejected`: they answered the lock's requests with an `error`; `is_unloaded`: it asked for a script that they did
-    not know, and no client loaded it. `wrong clock`: keys may have lived longer there than the lock had asked for."""
+    which keys were stuck, or counts full; on which nothing was set, or which were asked for nothing; or on which
+    the keys of split votes stayed after their tries (`is_only_node`: of tries on the lock's only node). `absent`:
+    which others were not there for most of the time. `no access`: no client ever acquired the lock, and the nodes
+    turned requests away. `rejected`: they answered the lock's requests with an `error`; `is_unloaded`: it asked for
+    a script that they did not know, and no client loaded it. `wrong clock`: keys may have lived longer there than
+    the lock had asked for."""
 
     kind: Kind
     nodes: tuple[str, ...] = ()
@@ -96,6 +100,8 @@ def in_words(obstacle: Obstacle) -> str:
             return f"the {'clock' if len(obstacle.nodes) == 1 else 'clocks'} of {nodes} had been wrong"
         case "stuck keys":
             return f"orphaned keys were stuck on {nodes}{_while(obstacle.absent)}"
+        case "kept permits":
+            return f"a count on {nodes} stayed full, for calls that were over had given nothing back"
         case "forgotten keys":
             return f"keys stayed on {nodes} of sections that their clients had left without a release"
         case "nothing set":
@@ -157,6 +163,8 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
         if nodes and (seen.is_forwarding or (absent and refused.sum() >= SEVERAL)):
             asked = _asked_any(run, clients, nodes, since_ns, until_ns)
             return Obstacle("nothing set" if asked else "nothing asked", nodes, missing)
+    if absent is None and (out := permits_out(run, since_ns, until_ns, key)):
+        return Obstacle("kept permits", out.nodes)
     return absent or Obstacle("unknown")
 
 

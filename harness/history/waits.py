@@ -20,6 +20,7 @@ import pandas as pd
 
 from fencepost.history import ClientEnd, process_of
 from fencepost.quorum import quorum
+from harness.history.commands import COUNT
 from harness.history.fault_windows import FOREVER_NS, between, longest_windows, merged
 from harness.history.groups import Groups, codes_of, grouped, placed, rows_of
 from harness.history.key_changes import ENDINGS
@@ -214,8 +215,14 @@ def waiting_clients(run: Recorded, ledger: Ledger) -> list[Waiting]:
 
 
 def names_of(run: Recorded, key: str) -> Set[str]:
-    """What the key is called on the nodes; empty if that is not known."""
+    """What the key is called on the nodes; empty if that is not known, or if it is a count, which is there also while
+    the lock is free."""
     known = run.lock_keys
+    if run.ledger is not None:
+        rows = run.ledger.rows
+        known -= set(rows["key"][rows["did"].isin(COUNT)].astype(str).unique())
+        if run.lock_keys and not known:
+            return known
     if known and run.ops["key"].nunique() == 1:
         return known
     names = {name for name in known if key in name}

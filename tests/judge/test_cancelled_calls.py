@@ -46,6 +46,26 @@ def test_only_a_call_that_was_cancelled_and_changed_something_may_have_left_it()
     assert left(371) == []
 
 
+@pytest.mark.parametrize(("did", "left"), [(("INCR", "DECR"), []), (("INCR",), [1380]), (("INCR", "SET"), [1380])])
+def test_a_call_that_lowered_a_count_as_often_as_it_raised_it_left_nothing(
+    did: tuple[str, ...], left: list[float]
+) -> None:
+    history = cancelled(watched(History(ttl_ms=1000)), 100, 130)
+    history.request("c1", "n2", "EVAL take 1 k1 1000", 119, 120, reply="0", did=False)
+    for number, command in enumerate(did):
+        history.seen("n2", "changed" if number else "set", 121, None, since=118, ttl=1000)
+        history.by(history.key_events[-1], len(history.requests) - 1)
+        history.called(f"{command} k1")
+    assert gone_ms(history) == left
+
+
+@pytest.mark.parametrize(("task", "number"), [("c1@1", 1), ("c1@2", 0), ("c1", 1)])
+def test_what_another_task_of_its_process_left_is_not_the_call_s(task: str, number: int) -> None:
+    history = cancelled(watched(History(ttl_ms=1000, tasks=2)), 100, 120, client="c1@1")
+    history.request(task, "n2", "SET k1 a-value NX PX 1000", 105, 106).seen("n2", "set", 106, "a-value", ttl=1000)
+    assert len(gone_ms(history)) == number
+
+
 def test_what_a_link_held_up_may_be_there_for_a_ttl_from_when_it_was_done() -> None:
     history = cancelled(watched(History(ttl_ms=1000)), 100, 120)
     assert gone_ms(sets(history, "n2", 101, 900)) == [901 + 1250]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from harness.checkers import starvation
 from harness.checkers.explained import explain
 from harness.checkers.liveness import check
+from harness.history.waits import names_of
 from harness.verdict import Verdict
 from tests.golden import Golden
 from tests.judge.histories import History, ms
@@ -260,8 +261,30 @@ def test_permits_that_calls_kept_are_why_no_client_gets_in_while_others_are_out(
     (finding,) = starvation.check(run).findings
     (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
     (one,) = told.explanations
-    assert (finding.kind, one.cause) == ("unavailable-while-free", "never given back")
+    assert (finding.kind, finding.blame, one.cause) == ("unavailable-while-free", "lock", "never given back")
+    golden(finding.text)
     golden(one.sentence)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_lock_that_is_a_count_may_stay_taken(given: bool, golden: Golden) -> None:
+    """c2 was killed inside, or had given its own back before."""
+    history = History(ttl_ms=100, nodes=1, clients=3).watch("n1")
+    history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(8_000), ms(8_500), ms(9_000)
+    steps = [("c1", "acquire", "INCR", 10, "changed", "1"), ("c1", "release", "DECR", 20, "changed", "0")]
+    steps += [("c2", "acquire", "INCR", 30, "changed", "1")]
+    steps += [("c2", "release", "DECR", 40, "changed", "0")] * given
+    for client, f, command, at, event, value in steps:
+        history.op(client, f, "ok", 1, at - 2, at + 2, **({"validity_ms": 90.0} if f == "acquire" else {}))
+        history.request(client, "n1", f"{command} k1", at, at + 1, reply=value)
+        history.seen("n1", event, at + 1, value, since=at - 1, ttl=9_000)
+    history.end("c2", "killed", 50).op("c3", "acquire", "fail", 1, 60, 4_000)
+    history.request("c3", "n1", "GET k1", 70, 71, did=False, reply='"1"').seen("n1", "blind", 8_900)
+    run = history.recorded()
+    (finding,) = starvation.check(run).findings
+    assert finding.blame == ("undecided" if given else "lock")
+    golden(finding.text)
+    assert names_of(run, "k1") == set(), "it is not free when its count is not there"
 
 
 def test_the_longest_time_with_a_majority_in_reach_is_what_it_had(golden: Golden) -> None:
