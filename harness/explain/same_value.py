@@ -83,13 +83,19 @@ def _told(run: Recorded, ledger: Ledger, node: str, earlier: Side, later: Side) 
     for event, key, value, since_ns in rows_of(rows[is_set.to_numpy(bool)], "event", "key", "value", "since_ns"):
         ended = ledger.end_of_event(event)
         until_ns = FOREVER_NS if ended is None else ended["at_ns"]
-        times = [[at_ns for at_ns in _times_of(asked, key, value) if at_ns < until_ns] for asked in (first, second)]
+        met = ([one for one in asked if _may_meet(one, since_ns, until_ns)] for asked in (first, second))
+        times = [_times_of(asked, key, value) for asked in met]
         if all(times) and times[1][-1] > since_ns:
             one, other = (at(run, some[-1]) for some in times)
             yield (
                 f"{earlier.client} and {later.client} asked {node} for {printable(str(key))} with the same value, "
                 f"{printable(str(value))}, at {one} and at {other}, and were let in by it"
             )
+
+
+def _may_meet(one: Request, since_ns: int, until_ns: int) -> bool:
+    """Whether the node may have carried it out when a key was there, or set the key for it."""
+    return one.from_client_ns < until_ns and (one.from_node_ns is None or one.from_node_ns > since_ns)
 
 
 def _times_of(asked: Sequence[Request], key: str, word: str) -> list[int]:

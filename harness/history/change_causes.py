@@ -2,8 +2,9 @@
 
 A node tells the port from which it was asked, a digest of the request's words, and the place of the request among those
 of that port. The record of the links has the port of each connection, and its requests in order. So the request is the
-one with these words which was under way at that time; of several such, as when a client polls, the place decides. Nodes
-do not tell of every request (a login, one that they refuse), so places only count from a request that is known.
+one with these words which was under way at that time; of several such, as when a client polls, one whose reply says
+that it did nothing is not meant, and of the others the place decides. Nodes do not tell of every request (a login, one
+that they refuse), so places only count from a request that is known.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -21,7 +22,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.history.commands import POP_BLOCKED
+from harness.history.commands import DELETE, POP_BLOCKED, REMOVE, RENEW
 from harness.history.error_replies import ERROR_REPLY
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints, address, rows_of
@@ -30,6 +31,11 @@ NONE: Final = -1
 SCRIPTS: Final = b"scripts"
 """In the metadata of the table of requests: the text of each script by its SHA-1, as JSON."""
 _WORDS_APART: Final = "\0"
+_IDLE: Final = {
+    **{"SET": "null", "SETNX": "0", "HSETNX": "0"},
+    **dict.fromkeys((*DELETE, *RENEW, *REMOVE), "0"),
+}
+"""By command, the reply to one that did nothing. A SET with GET is answered with the former value."""
 _FEW: Final = 16
 """Up to this many requests of the same words are looked at one by one; of more, the place alone decides."""
 
@@ -76,6 +82,7 @@ def find_causes(changes: pd.DataFrame, wire: WireRecord) -> ChangeRequests:
     asked = _Asked.of(wire.requests, np.unique(number[connection[change]]))
     digest, since_ns, at_ns = (changes[name].to_numpy(np.int64) for name in ("digest", "since_ns", "at_ns"))
     options = asked.with_same_words(number[connection[change]], digest[change], since_ns[change], at_ns[change])
+    options = _without_idle(options, asked, wire.requests)
     found = np.zeros(len(changes), np.int64)
     found[change] = options.number
     at, row = change[options.few], options.row
@@ -94,6 +101,19 @@ def find_causes(changes: pd.DataFrame, wire: WireRecord) -> ChangeRequests:
     for place, (asked_by, whose) in _served(changes, wire, request, connection).items():
         request[place], connection[place] = asked_by, whose
     return ChangeRequests(request, connection)
+
+
+def _without_idle(options: _Options, asked: _Asked, requests: pa.Table) -> _Options:
+    """Without the requests that did nothing by their replies, of changes that others may have made."""
+    own = requests.select(["command", "arguments", "reply"]).take(pa.array(asked.row[options.row])).to_pylist()
+    is_busy = np.array([not _is_idle(**one) for one in own], bool)
+    number = np.bincount(options.few[is_busy], minlength=len(options.number))
+    keep = is_busy | (number[options.few] == 0)
+    return _Options(np.where(number > 0, number, options.number), options.few[keep], options.row[keep])
+
+
+def _is_idle(command: str, arguments: Sequence[str], reply: str | None) -> bool:
+    return reply is not None and _IDLE.get(command) == reply and "GET" not in map(str.upper, arguments)
 
 
 def _served(changes: pd.DataFrame, wire: WireRecord, request: Ints, connection: Ints) -> dict[int, tuple[int, int]]:

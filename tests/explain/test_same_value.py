@@ -10,6 +10,7 @@ from harness.checkers.explained import spans_of, tell
 from harness.explain.evidence import gather
 from harness.explain.examples import case_of
 from harness.explain.kinds import Told
+from harness.explain.same_value import same_value
 from tests.explain.stories import Story
 from tests.golden import Golden
 
@@ -70,6 +71,21 @@ def test_two_tasks_or_clients_that_ask_with_the_same_value_have_the_same_key(gol
 )
 def test_it_was_not_the_value(how: dict[str, Any]) -> None:
     assert both(**how).cause != "shared value"
+
+
+def test_a_key_that_is_set_anew_with_the_same_value_is_another_key() -> None:
+    """c1's was deleted before."""
+    story = Story(nodes=1).watched("n1")
+    for client, at in (("c1", 9), ("c2", 49)):
+        story.request(client, "n1", "SET k1 lock NX PX 100", at, at + 0.2).seen(
+            "n1", "set", at + 0.4, "lock", since=at - 5, ttl=100
+        )
+        story.section(client, at + 1, 90, asked=at - 1, deadline=at + 90)
+        if client == "c1":
+            story.request("c3", "n1", "DEL k1", 30, 30.2, reply="1").seen("n1", "deleted", 30.4, since=30)
+    run, verdict = story.judged()
+    (finding,) = (one for one in verdict.findings if one.kind == "overlap")
+    assert same_value(run, *case_of(run, finding, finding.examples[0]).sides) is None
 
 
 def test_of_several_nodes_a_majority_must_have_let_both_in_so(golden: Golden) -> None:

@@ -93,8 +93,8 @@ def polling() -> History:
     history = watched().request("c1", "n1", "PING", 5, 5.5, did=False)
     history.request("c1", "n1", "SET k1 first", 6, 6.5).seen("n1", "set", 7, "first", since=6)
     for at in (10, 11, 12):
-        history.request("c1", "n1", "SETNX k1 a", at, at + 0.5, reply="0", did=False)
-    return history.request("c1", "n1", "SETNX k1 a", 13, 13.5, reply="1").seen("n1", "set", 14, "a", since=7)
+        history.request("c1", "n1", "EVAL take 1 k1 a", at, at + 0.5, reply="0", did=False)
+    return history.request("c1", "n1", "EVAL take 1 k1 a", 13, 13.5, reply="1").seen("n1", "set", 14, "a", since=7)
 
 
 def test_of_several_requests_of_the_same_words_the_place_tells() -> None:
@@ -103,7 +103,25 @@ def test_of_several_requests_of_the_same_words_the_place_tells() -> None:
     for event in history.key_events[1:]:
         assert event.place is not None
         event.place -= 1
-    assert told(history, "request", "command") == [(1, "SET"), (5, "SETNX")]
+    assert told(history, "request", "command") == [(1, "SET"), (5, "EVAL")]
+
+
+@pytest.mark.parametrize(
+    ("words", "nothing", "done", "found"),
+    [
+        ("SET k1 a NX", "null", '"OK"', 1),
+        ("SETNX k1 a", "0", "1", 1),
+        ("SET k1 a NX GET", "null", '"b"', -1),
+        ("EVAL take 1 k1 a", "0", "1", -1),
+    ],
+)
+def test_of_several_requests_of_the_same_words_one_that_did_nothing_by_its_reply_is_not_meant(
+    words: str, nothing: str, done: str, found: int
+) -> None:
+    """No other change says how the places that the node tells compare with those on record."""
+    history = watched().request("c1", "n1", words, 10, 10.5, reply=nothing, did=False)
+    history.request("c1", "n1", words, 13, 13.5, reply=done).seen("n1", "set", 14, "a", since=7)
+    assert told(history, "request") == [(found,)]
 
 
 @pytest.mark.parametrize("times", [3, 40, 400])
