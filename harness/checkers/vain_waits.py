@@ -203,9 +203,13 @@ def _asleep_ns(run: Recorded) -> int:
 
 
 def _asleep(one: Waiting, subscriptions: Subscriptions) -> Iterator[Span]:
-    """When the client was subscribed to something, and silent for so long that it does not look again by itself."""
-    if one.wait.length_ns >= _asleep_ns(one.run):
-        yield from (span for span in one.silences(_asleep_ns(one.run)) if subscriptions.last(one.wait.client, *span))
+    """When the client was subscribed to something, and silent for so long that it does not look again by itself. It
+    may close the connection when it gives up."""
+    least_ns = _asleep_ns(one.run)
+    for began, done in one.silences(least_ns) if one.wait.length_ns >= least_ns else ():
+        until_ns = min(done, subscriptions.until_ns(one.wait.client, began))
+        if until_ns - began >= least_ns:
+            yield began, until_ns
 
 
 def _overslept(one: Waiting, calm: Sequence[Span], asleep: Sequence[Span]) -> Iterator[Vain]:

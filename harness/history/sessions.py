@@ -100,9 +100,10 @@ class Subscriptions:
     of: dict[str, list[Subscription]]
     messages: list[Message]
 
-    def last(self, client: str, from_ns: int, to_ns: int) -> bool:
-        """Whether the process of the client was subscribed to something all that time."""
-        return any(one.sent_ns <= from_ns and one.until_ns >= to_ns for one in self.of.get(process_of(client), ()))
+    def until_ns(self, client: str, from_ns: int) -> int:
+        """Until when the process of the client was subscribed that was subscribed to something at this time."""
+        own = self.of.get(process_of(client), ())
+        return max((one.until_ns for one in own if one.sent_ns <= from_ns), default=from_ns)
 
     @classmethod
     def read(cls, wire: WireRecord) -> Self:

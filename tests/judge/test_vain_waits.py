@@ -10,7 +10,7 @@ from harness.checkers.explained import explain
 from harness.checkers.free_waits import check
 from harness.verdict import Verdict
 from tests.golden import Golden
-from tests.judge.free_waits import freed, longest, only
+from tests.judge.free_waits import freed, judged, longest, only
 from tests.judge.histories import History, ms
 
 
@@ -159,6 +159,20 @@ def test_a_client_that_subscribes_looks_again_when_a_lease_has_passed(golden: Go
 )
 def test_a_client_that_subscribes_and_that_is_in_order(how: Any) -> None:
     assert longest(subscribed(**how)) is None
+
+
+@pytest.mark.parametrize(("closed", "number"), [(1_250.1, 3), (1_249.9, None)])
+def test_a_client_that_gives_up_may_close_the_connection_on_which_it_listened(
+    closed: float, number: int | None
+) -> None:
+    """So long after it had heard of its subscription, and 10 ms before it says anything else."""
+    history = subscribed(silent=1_260)
+    for request in history.requests:
+        if request["command"] == "SUBSCRIBE":
+            request["connection"] = 1_000 + len(history.closed)
+            heard_ms = (request["to_client_ns"] - ms(0)) / 1e6
+            history.closed[request["connection"]] = (heard_ms + closed,)
+    assert [finding.count for finding in judged(history).findings] == ([] if number is None else [number])
 
 
 def test_a_fault_may_have_taken_the_wake_up_and_not_the_timer() -> None:
