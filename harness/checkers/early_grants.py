@@ -31,7 +31,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import CheckerFigures, Row
 from harness.history.change_causes import NONE
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Bools, Ints, grouped, rows_of
+from harness.history.groups import Bools, Ints, columns_of, grouped, rows_of, which
 from harness.history.ledger import Ledger
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer
@@ -85,7 +85,7 @@ def check(run: Recorded) -> Answer:
 
 
 def _early(run: Recorded, ledger: Ledger, grants: pd.DataFrame) -> Iterator[_Early]:
-    invoke, complete = (grants[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    invoke, complete = columns_of(grants, "invoke_ns", "complete_ns")
     process = np.array([process_of(str(client)) for client in grants["client"]], object)
     asked, answered = (np.zeros((len(grants), len(run.nodes)), bool) for _ in range(2))
     for client, node, answers in answers_of(ledger.wire.requests, run.nodes):
@@ -165,7 +165,7 @@ class _Held:
         self._watched = run.watched
         self._recorded = ledger.wire.recorded
         rows, keys = ledger.rows, run.lock_keys
-        own = rows["key"].isin(list(keys)).to_numpy(bool) | (not keys)
+        own = which(rows, key=keys) | (not keys)
         self._all: Mapping[str, list[Any]] = {name: rows[name].tolist() for name in ("cause", "by", "client", "f")}
         self._told: list[int] = rows["to_client_ns"].replace(NONE, FOREVER_NS).tolist()
         changes = rows_of(rows[own], "node", "key", *_Change._fields)

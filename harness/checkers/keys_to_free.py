@@ -23,7 +23,7 @@ from fencepost.history import FaultEvent
 from fencepost.quorum import quorum
 from harness.explain.another_key import Use
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
-from harness.history.groups import rows_of
+from harness.history.groups import rows_of, where
 from harness.history.handed_on import HandedOn
 from harness.history.held_keys import HeldKey
 from harness.history.key_owners import Owners
@@ -83,8 +83,7 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
     of_section = ("client", "life", "section", "deadline_min_ns", "asked_ns", "start_ns", "end_ns")
     sections = list(rows_of(run.sections, *of_section))
     health, misled = _Health(run), run.wrong_clocks.mislead
-    is_lost = run.ops["f"].isin(("extend", "held")) & (run.ops["outcome"] == "fail")
-    told_lost = set(rows_of(run.ops[is_lost.to_numpy(bool)], "client", "life", "section"))
+    told_lost = set(rows_of(where(run.ops, f=_WHILE_INSIDE, outcome="fail"), "client", "life", "section"))
     f = run.ledger.calls.f if run.ledger is not None else ()
     found: dict[After, list[Key]] = {"release": [], "release unsent": [], "release denied": []}
     replaced = dict[tuple[str, int], tuple[str, ...]]()

@@ -26,7 +26,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import changes_where, client_of, how_sent
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import grouped, rows_of
+from harness.history.groups import grouped, rows_of, where
 from harness.history.key_holdings import Watched
 from harness.history.key_owners import Owners
 from harness.history.recorded import Recorded
@@ -231,8 +231,7 @@ class _CallsAgain:
 
     def __init__(self, run: Recorded, owners: Owners) -> None:
         self._of_clients = owners.of_clients
-        acquires = run.calls("acquire")
-        acquires = acquires[(acquires["outcome"] != "fail").to_numpy(bool)]
+        acquires = where(run.ops, run.ops["outcome"] != "fail", f="acquire")
         calls = sorted(rows_of(acquires, "invoke_ns", "life", "client", "key"), key=lambda call: call[:2])
         self._calls: Mapping[tuple[str, str], list[tuple[int, int]]] = grouped(
             ((run.config.owner_of(client), key), (at_ns, life)) for at_ns, life, client, key in calls

@@ -41,7 +41,7 @@ from harness.figures import KeyFigures, Row
 from harness.history.calls import GRANTS, NO_CALL
 from harness.history.commands import SET
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import grouped, known, rows_of
+from harness.history.groups import grouped, known, rows_of, where, which
 from harness.history.ledger import Change, Ledger
 from harness.history.lock_keys import by_its_setter, keys_of_single_sections
 from harness.history.members import Member, taken_members, takes_the_key
@@ -130,13 +130,9 @@ def check(run: Recorded) -> Answer:
 def _touched(run: Recorded, ledger: Ledger, keys: Set[str], single: set[str]) -> Iterator[tuple[int, Touched]]:
     """By the row of the ledger. `single`: the keys that are one section's alone, of a lock that lets several in."""
     rows = ledger.rows
-    what = rows["what"].astype(str).to_numpy(object)
-    of = rows["of"].to_numpy(np.int64)
-    own = np.isin(what, _HOW) & (of >= 0) & rows["is_seen"].to_numpy(bool)
-    own &= rows["key"].isin(list(keys)).to_numpy(bool)
-    own &= (rows["cause"] == "request").to_numpy(bool)
     # What a script sets anew for as long as it was to live is not prolonged.
-    own &= (what != "prolonged") | (rows["until_ns"] - _ROUNDED_NS > rows["had_until_ns"]).to_numpy(bool)
+    is_more = (rows["what"] != "prolonged") | (rows["until_ns"] - _ROUNDED_NS > rows["had_until_ns"])
+    own = which(rows, is_more, rows["of"] >= 0, what=_HOW, is_seen=True, key=keys, cause="request")
     if not own.any():
         return
     holders = _KeyOwners(run, ledger, single)
@@ -182,11 +178,10 @@ class _KeyOwners:
         )
         self._requested = known(run.sections["requested_ns"])[1].tolist()
         self._values = run.owners.values if not run.is_exclusive and run.owners is not None else None
-        what, of = rows["what"].astype(str), rows["of"].to_numpy(np.int64)
-        is_extended = (what == "changed") & (rows["f"] == "extend") & (rows["outcome"] == "ok") & by_its_setter(rows)
-        extended = rows_of(rows[is_extended.to_numpy(bool)], "of", "from_client_ns")
-        self._extended: dict[int, list[int]] = grouped(extended)
-        self._shared = set(of[(what == "changed").to_numpy(bool) & ~by_its_setter(rows)].tolist())
+        by_setter = by_its_setter(rows)
+        extended = where(rows, by_setter, what="changed", f="extend", outcome="ok")
+        self._extended: dict[int, list[int]] = grouped(rows_of(extended, "of", "from_client_ns"))
+        self._shared = set(where(rows, ~by_setter, what="changed")["of"].tolist())
 
     def of(self, row: Any) -> _Holder | None:
         """Which client owned the key when this happened to it; None if none did, or that is not known."""

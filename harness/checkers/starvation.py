@@ -38,7 +38,7 @@ from harness.explain.refused_majority import refused_majority
 from harness.explain.stuck_keys import why_stuck
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged, reach
-from harness.history.groups import Ints, rows_of
+from harness.history.groups import Ints, columns_of, rows_of, where
 from harness.history.permits_out import permits_out
 from harness.history.recorded import Recorded
 from harness.history.stall_causes import Obstacle, find_obstacle, in_words
@@ -161,7 +161,7 @@ def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
     """When a client tried for the key that could not reach a majority of the nodes. Its requests may arrive where its
     replies are lost: then it takes the nodes' keys again and again, and can know nothing of it."""
     tries = run.calls("acquire", key=key)
-    invoke, complete = (tries[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    invoke, complete = columns_of(tries, "invoke_ns", "complete_ns")
     config = run.config
     links = [replace(event, paused_clients=(), killed_clients=()) for event in run.faults]
     names, last = (config.user_names, run.nodes_of(key)), int(complete.max())
@@ -180,9 +180,8 @@ def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
 def _taken(run: Recorded, key: str, deaf: Iterable[tuple[int, int]]) -> tuple[Ints, list[tuple[int, int]]]:
     """When sections of the key began, and when a client was inside or may have held the lock, or took the keys without
     knowing, or had cancelled a call that may have left some."""
-    own = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
-    start = own["start_ns"].to_numpy(np.int64)
-    until = np.minimum(own["end_ns"].to_numpy(np.int64), own["deadline_max_ns"].to_numpy(np.int64))
+    start, end, deadline = columns_of(where(run.sections, key=key), "start_ns", "end_ns", "deadline_max_ns")
+    until = np.minimum(end, deadline)
     busy = [*zip(start.tolist(), np.maximum(until, start).tolist(), strict=True), *deaf]
     busy += [(call.since_ns, call.gone_ns) for call in run.cancelled if call.key == key]
     return start, merged(busy, 0, FOREVER_NS)
@@ -210,8 +209,7 @@ def _is_starved(run: Recorded, parts: Sequence[Wait]) -> bool:
 
 def _expected_grants(run: Recorded, parts: Sequence[Wait]) -> float:
     """How many of the others' grants the client was likely to ask for in time. Without a record of all links: all."""
-    own = run.sections[(run.sections["key"] == parts[0].key).to_numpy(np.bool_)].sort_values("start_ns")
-    start, end = own["start_ns"].to_numpy(np.int64), own["end_ns"].to_numpy(np.int64)
+    start, end = columns_of(where(run.sections, key=parts[0].key).sort_values("start_ns"), "start_ns", "end_ns")
     likely = np.ones(len(start))
     if ledger := run.whole_ledger:
         since, free_ns = np.append(0, start[:-1]), np.maximum(np.append(start[:1], start[1:] - end[:-1]), 1)

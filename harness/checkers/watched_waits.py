@@ -25,7 +25,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.watched_nodes import Kept, WatchedNodes
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, between, longest_windows
-from harness.history.groups import rows_of
+from harness.history.groups import columns_of, rows_of, where
 from harness.history.recorded import Recorded
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
 from harness.history.waits import Span, Wait, in_the_way, recorded_waits, used
@@ -111,9 +111,8 @@ def _taken(run: Recorded, key: str) -> list[Span]:
     """When as many clients were inside as may be, or the only one was giving the key back."""
     if run.permits == 1:
         return used(run, key)
-    own = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
-    at_ns = np.concatenate([own["start_ns"].to_numpy(np.int64), own["end_ns"].to_numpy(np.int64)])
-    steps = np.repeat([1, -1], len(own))
+    start, end = columns_of(where(run.sections, key=key), "start_ns", "end_ns")
+    at_ns, steps = np.concatenate([start, end]), np.repeat([1, -1], len(start))
     order = np.lexsort([steps, at_ns])
     is_full = np.cumsum(steps[order]) >= run.permits
     edges = np.append(at_ns[order], FOREVER_NS)

@@ -22,7 +22,7 @@ from fencepost.history import process_of
 from harness.history.calls import GRANTS, NO_CALL
 from harness.history.commands import COUNT
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import known
+from harness.history.groups import columns_of, known
 from harness.history.ledger import Ledger
 from harness.history.node_requests import NodeRequests
 
@@ -315,7 +315,7 @@ def _changed(setters: Setters, row: int, before: Setter, shared: set[int]) -> Se
 def done_with(run: RunTables, ledger: Ledger, holdings: pd.DataFrame, left_ns: Any) -> pd.DataFrame:
     """The holdings with `task`, whose call set them; `done_ns`, when their owner was done with them (forever if that is
     not known); and `is_gone`, whether it could no longer delete them then. A refused attempt is done when it ends."""
-    section, call = (holdings[name].to_numpy(np.int64) for name in ("section", "call"))
+    section, call = columns_of(holdings, "section", "call")
     calls, is_its = ledger.calls, section != NO_SECTION
     complete = np.append(calls.complete_ns, FOREVER_NS)[call]
     is_cut = np.append(calls.outcome == "", False)[call].astype(bool)

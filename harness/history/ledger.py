@@ -39,7 +39,7 @@ from harness.history.change_causes import NONE, ChangeRequests, WireRecord, find
 from harness.history.commands import LOOK
 from harness.history.entries import Entry, all_entries, keys_with_entries
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Ints
+from harness.history.groups import Ints, where
 from harness.history.handed_over import handed_over
 from harness.history.key_changes import ENDINGS, SETS, derive_changes
 from harness.history.late_releases import late_releases
@@ -99,7 +99,7 @@ class Ledger:
     @cached_property
     def entries(self) -> Sequence[Entry]:
         """What lists, sets, sorted sets and hashes held, key by key: what ended, in order, then what stayed."""
-        own = self.rows[self.rows["key"].isin(keys_with_entries(self.rows)).to_numpy(bool)]
+        own = where(self.rows, key=keys_with_entries(self.rows))
         return all_entries(own, self.arguments(own), self.blind_ns)
 
     def arguments(self, rows: pd.DataFrame) -> list[list[str] | None]:
@@ -147,7 +147,7 @@ class Ledger:
 
     @cached_property
     def _copies(self) -> frozenset[int]:
-        rows = self.rows[(self.rows["what"].isin(SETS) & (self.rows["request"] >= 0)).to_numpy(bool)]
+        rows = where(self.rows, self.rows["request"] >= 0, what=SETS)
         senders = rows["sender"].where(rows["sender"].notna(), rows["client"])
         columns = zip(rows.index.tolist(), senders, rows["node"].astype(str), rows["value"].tolist(), strict=True)
         set_by: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)

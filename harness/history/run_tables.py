@@ -15,7 +15,7 @@ from fencepost.history import PROXY, ClientEnd, Denied, FaultEvent, KeyEvent, Ti
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
 from harness.history.fault_windows import GroupFacts
-from harness.history.groups import places_of, rows_of
+from harness.history.groups import places_of, rows_of, where, which
 from harness.history.heartbeats import Lags
 from harness.history.key_holdings import Watched
 from harness.history.leases import granted_open_ended
@@ -131,10 +131,8 @@ class RunTables:
 
     def calls(self, f: str, outcome: str = "", key: str = "") -> pd.DataFrame:
         """The operations of this kind; with this outcome and for this key, if there is one."""
-        own = self.ops["f"] == f
-        for name, wanted in (("outcome", outcome), ("key", key)):
-            own = own & (self.ops[name] == wanted) if wanted else own
-        return self.ops[own.to_numpy(np.bool_)]
+        wanted = {"f": f, "outcome": outcome, "key": key}
+        return where(self.ops, **{name: value for name, value in wanted.items() if value})
 
     def lasted(self, one: Lasting) -> dict[str, float]:
         """When it began, and for how long it lasted, as examples tell it."""
@@ -148,7 +146,7 @@ class RunTables:
     @cached_property
     def is_open_ended(self) -> bool:
         """Whether the lock promised no time with any of its grants."""
-        granted = ((self.ops["f"] == "acquire") & (self.ops["outcome"] == "ok")).to_numpy(np.bool_)
+        granted = which(self.ops, f="acquire", outcome="ok")
         return bool(granted.any() and (granted_open_ended(self.ops) == granted).all())
 
     @cached_property

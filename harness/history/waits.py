@@ -21,7 +21,7 @@ import pandas as pd
 from fencepost.history import ClientEnd, process_of
 from fencepost.quorum import quorum
 from harness.history.fault_windows import FOREVER_NS, between, longest_windows, merged
-from harness.history.groups import Groups, codes_of, grouped, placed, rows_of
+from harness.history.groups import Groups, codes_of, grouped, placed, rows_of, where, which
 from harness.history.key_changes import ENDINGS
 from harness.history.link_activity import Activity, Links
 from harness.history.lock_keys import keys_of_single_holders
@@ -78,7 +78,7 @@ def all_waits(run: Recorded, links: Links, least_ns: int) -> Iterator[Wait]:
 
 def _of_cut_off(run: Recorded, links: Links, end: ClientEnd, stop_ns: int) -> tuple[int, str]:
     """Since when it had waited, and for what; empty if there are several keys, and no request names one."""
-    own = run.ops[((run.ops["client"] == end.client) & (run.ops["life"] == end.life)).to_numpy(np.bool_)]
+    own = where(run.ops, client=end.client, life=end.life)
     activity = links.of(end.client)
     last_ns = int(own["complete_ns"].max()) if len(own) else run.timeline.start_ns
     after = activity.sent_ns[activity.sent_ns > last_ns]
@@ -92,14 +92,12 @@ def first_missed_ns(run: Recorded, client: str, node: str, key: str, from_ns: in
     """From when on, of this time, an acquire of another process was under way to which the node had given an answer
     about the key; `to_ns` if there was none: a lock that is given back when it is asked for keeps no client out."""
     assert run.ledger is not None, "else it would not be known whose the key is"
-    ops, sent = run.ops, run.ledger.sent
-    meanwhile = (ops["f"] == "acquire") & (ops["complete_ns"] > from_ns) & (ops["invoke_ns"] < to_ns)
+    ops, sent = run.calls("acquire", key=key), run.ledger.sent
+    meanwhile = where(ops, ops["complete_ns"] > from_ns, ops["invoke_ns"] < to_ns)
     asked = (
         one.from_client_ns
-        for other, of, since_ns, until_ns in rows_of(
-            ops[meanwhile.to_numpy(np.bool_)], "client", "key", "invoke_ns", "complete_ns"
-        )
-        if of == key and process_of(other) != process_of(client)
+        for other, since_ns, until_ns in rows_of(meanwhile, "client", "invoke_ns", "complete_ns")
+        if process_of(other) != process_of(client)
         for one in sent.between(other, node, since_ns, min(until_ns, to_ns))
         if one.reply is not None and any(key in name for name in one.keys)
     )
@@ -194,8 +192,7 @@ class Waiting:
     def last_freed(self, by_ns: int) -> Change | None:
         """The last change by then that took the key from a node."""
         rows = self.ledger.rows
-        ends = rows["what"].isin(list(ENDINGS)) & rows["key"].isin(list(self.names)) & (rows["since_ns"] <= by_ns)
-        places = np.flatnonzero(ends.to_numpy(bool))
+        places = np.flatnonzero(which(rows, rows["since_ns"] <= by_ns, what=ENDINGS, key=self.names))
         if not len(places):
             return None
         return self.ledger.change(int(places[rows["at_ns"].to_numpy(np.int64)[places].argmax()]))
@@ -220,8 +217,7 @@ def names_of(run: Recorded, key: str) -> Set[str]:
         return known
     names = {name for name in known if key in name}
     if run.owners is not None:
-        own = run.owners.holdings
-        names |= known & set(own["key"][(own["lock_key"] == key).to_numpy(bool)].astype(str).unique())
+        names |= known & set(where(run.owners.holdings, lock_key=key)["key"].astype(str).unique())
     return names or (set() if run.ledger is None else keys_of_single_holders(run, run.ledger, key))
 
 
@@ -229,8 +225,7 @@ def free_times(run: Recorded, names: Set[str], key: str, since_ns: int, until_ns
     """Within this time, in order. `names`: what the key is called on the nodes."""
     if run.watched is None:
         return []
-    held = run.watched.holdings
-    held = held[held["key"].isin(list(names)).to_numpy(bool)]
+    held = where(run.watched.holdings, key=names)
     taken = grouped((node, (a, b)) for node, a, b in rows_of(held, "node", "from_min_ns", "to_max_ns"))
     changes, nodes = [], run.nodes_of(key)
     for node in nodes:
@@ -250,7 +245,6 @@ def free_times(run: Recorded, names: Set[str], key: str, since_ns: int, until_ns
 
 def used(run: Recorded, key: str) -> list[tuple[int, int]]:
     """When a client was inside, or was giving the key back."""
-    inside = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
-    given = run.calls("release", key=key)
+    inside, given = where(run.sections, key=key), run.calls("release", key=key)
     used = [*rows_of(inside, "start_ns", "end_ns"), *rows_of(given, "invoke_ns", "complete_ns")]
     return merged(used, 0, FOREVER_NS)
