@@ -31,7 +31,7 @@ from fencepost.history import process_of
 from fencepost.text import milliseconds, out_of, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
-from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
+from harness.history.fault_windows import FOREVER_NS, merged
 from harness.history.groups import Bools, Ints, columns_of, rows_of, where, which
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded, named
@@ -123,7 +123,7 @@ def _counts(run: Recorded, calls: pd.DataFrame) -> Bools:
     invoke, complete = columns_of(calls, "invoke_ns", "complete_ns")
     counts = which(calls, ~_may_have_it(run).reindex(calls.index), cancelled=False)
     settled_ns = max(round(run.config.ttl_ms * 1e6), SECOND_NS)
-    windows = longest_windows(run.faults)
+    windows = run.fault_windows
     on_nodes = [(began, done) for event, began, done in windows if not set(run.nodes).isdisjoint(event.hit_nodes)]
     for client in run.config.user_names:
         own = np.flatnonzero(calls["client"] == client)

@@ -30,7 +30,7 @@ from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.commands import COUNT
-from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
+from harness.history.fault_windows import FOREVER_NS, hits_link
 from harness.history.groups import rows_of, rows_of_sections, where
 from harness.history.handed_on import HandedOn
 from harness.history.quorum_support import Backing
@@ -151,11 +151,8 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
 
 def _disturbed(run: Recorded, client: str, node: str, from_ns: int, to_ns: int) -> bool:
     """Whether a fault can have hit the node, its link to the client, or the client in this time."""
-    return any(
-        hits_link(event, client, node) or client in event.halted_clients
-        for event, since, until in longest_windows(run.faults)
-        if since <= to_ns and until >= from_ns
-    )
+    faults = run.faults_within(from_ns, to_ns)
+    return any(hits_link(event, client, node) or client in event.halted_clients for event in faults)
 
 
 def _was_carried_out(run: Recorded, client: str, node: str, stay: _Stay, left_ns: int, done_ns: int) -> bool:

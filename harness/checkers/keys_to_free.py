@@ -22,7 +22,7 @@ from typing import Final, Literal, NamedTuple
 from fencepost.history import FaultEvent
 from fencepost.quorum import quorum
 from harness.explain.another_key import Use
-from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
+from harness.history.fault_windows import FOREVER_NS, hits_link
 from harness.history.groups import rows_of, where
 from harness.history.handed_on import HandedOn
 from harness.history.held_keys import HeldKey
@@ -182,7 +182,7 @@ class _Health:
     """When nothing was in the way of a client's requests, as far as is known."""
 
     def __init__(self, run: Recorded) -> None:
-        self._faults = longest_windows(run.faults)
+        self._faults_within = run.faults_within
         self._waits_of = cache(run.waits_of)
         self._waits = [wait for waits in run.kept_waiting.values() for wait in waits]
         # Like a client that ends, a call that is cancelled need not have sent what frees its key.
@@ -194,11 +194,7 @@ class _Health:
         have arrived."""
         waits = self._waits if client is None else self._waits_of(client)
         return not (
-            any(
-                _stops(event, client, node)
-                for event, since, until in self._faults
-                if since <= to_ns and until >= from_ns
-            )
+            any(_stops(event, client, node) for event in self._faults_within(from_ns, to_ns))
             or any(since <= to_ns and until >= from_ns for since, until in waits)
             or any(client in (None, who) and since <= to_ns and until >= from_ns for who, since, until in self._ended)
         )

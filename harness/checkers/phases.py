@@ -19,7 +19,7 @@ import pandas as pd
 from fencepost.text import count, milliseconds, number
 from harness.checkers.liveness import Spread, spread
 from harness.figures import CheckerFigures, Part, Row, Table, Tile
-from harness.history.fault_windows import longest_windows, merged
+from harness.history.fault_windows import merged
 from harness.history.groups import Codes, Ints, columns_of, where
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
@@ -113,7 +113,7 @@ class Figures(CheckerFigures, frozen=True):
 
 def check(run: Recorded) -> Answer:
     start_ns, healed_ns, end_ns = _edges(run)
-    faulty = merged(((since, until) for _, since, until in longest_windows(run.faults)), start_ns, healed_ns)
+    faulty = merged(((since, until) for _, since, until in run.fault_windows), start_ns, healed_ns)
     faulty_ns = sum(until - since for since, until in faulty)
     length_ns = {"calm": healed_ns - start_ns - faulty_ns, "faults": faulty_ns, "recovery": end_ns - healed_ns}
     ops, sections = run.ops, run.sections

@@ -28,7 +28,6 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import who_did
 from harness.figures import CheckerFigures
 from harness.history.commands import SCRIPTED
-from harness.history.fault_windows import longest_windows
 from harness.history.groups import columns_of, rows_of, where
 from harness.history.key_changes import ENDINGS, SETS
 from harness.history.ledger import Change
@@ -53,7 +52,7 @@ def check(run: Recorded) -> Answer:
     both = both[both["complete_ns"] < both["deadline_min_ns"]]
     begun, done = columns_of(both, "asked_ns", "complete_ns")
     disturbed = np.zeros(len(both), np.bool_)
-    for _, since, until in longest_windows(run.faults):
+    for _, since, until in run.fault_windows:
         disturbed |= (since <= done) & (until >= begun)
     lost = both[~disturbed & ~_may_have_been_held(run, both)]
     lost = lost[[not _deleted_by_its_release(run, *of) for of in rows_of(lost, "client", "life", "section")]]

@@ -32,7 +32,7 @@ from fencepost.text import milliseconds
 from harness.explain import causes
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
-from harness.history.fault_windows import longest_windows, reach
+from harness.history.fault_windows import reach
 from harness.history.groups import (
     Bools,
     Groups,
@@ -200,7 +200,7 @@ def _surely_as_recorded(run: Recorded, invoke: Ints, complete: Ints) -> Bools:
     that was injected without being verified active."""
     sure = np.ones(len(invoke), np.bool_)
     doubtful = [(event.began_ns, event.done_ns) for event in run.faults]
-    doubtful += [(since, until) for event, since, until in longest_windows(run.faults) if not event.holds]
+    doubtful += [(since, until) for event, since, until in run.fault_windows if not event.holds]
     for since, until in doubtful:
         sure &= (complete < since) | (invoke > until)
     return sure

@@ -46,7 +46,6 @@ from harness.checkers.starvation import least_gap_ms
 from harness.history.commands import BLOCK_ON_LISTS
 from harness.history.dead_entries import DeadEntry, dead_entries
 from harness.history.dead_tickets import dead_tickets
-from harness.history.fault_windows import longest_windows
 from harness.history.groups import Ints, grouped, rows_of, where
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
@@ -189,7 +188,7 @@ def _could_undo(one: Waiting, entry: DeadEntry, since_ns: int, until_ns: int) ->
     if entry.left is not None and entry.left.how in ("over", "passed"):
         return True
     run, client = one.run, str(entry.put["client"])
-    for event, began, done in longest_windows(run.faults):
+    for event, began, done in run.fault_windows:
         if began < until_ns and done > since_ns and client in map(process_of, event.hit_clients):
             return False
     if any(process_of(end.client) == client and since_ns < end.at_ns < until_ns for end in run.ends):

@@ -24,7 +24,7 @@ from fencepost.text import milliseconds, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.watched_nodes import Kept, WatchedNodes
 from harness.figures import CheckerFigures, Row
-from harness.history.fault_windows import FOREVER_NS, between, longest_windows
+from harness.history.fault_windows import FOREVER_NS, between
 from harness.history.groups import columns_of, rows_of, where
 from harness.history.recorded import Recorded
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
@@ -79,7 +79,7 @@ def check(run: Recorded) -> Answer:
 
 def _behind(run: Recorded, watched: WatchedNodes) -> Iterator[_Behind]:
     """The longest such time of each acquire."""
-    apart = [(began, done) for event, began, done in longest_windows(run.faults) if event.hit_nodes or event.apart]
+    apart = [(began, done) for event, began, done in run.fault_windows if event.hit_nodes or event.apart]
     waits = recorded_waits(run, _LEAST_NS)
     for client, key, since, until in rows_of(waits, "client", "key", "since", "until"):
         wait = Wait(str(client), str(key), since, until)

@@ -27,7 +27,6 @@ import pyarrow.compute as pc
 
 from fencepost.history import process_of
 from harness.history.commands import POP, REMOVE
-from harness.history.fault_windows import longest_windows
 from harness.history.groups import Ints, columns_of, rows_of, where
 from harness.history.places_taken import is_given_back
 from harness.history.sessions import closed_connections
@@ -71,7 +70,7 @@ def calm_until_ns(run: Recorded) -> Ints:
 
 def _disturbed(run: Recorded, client: str) -> Iterator[Span]:
     """When something may have ended a session of this client process."""
-    for event, began, done in longest_windows(run.faults):
+    for event, began, done in run.fault_windows:
         if event.hit_nodes or event.apart or client in map(process_of, event.hit_clients):
             yield began, done
     yield from run.waits_of(client)
@@ -119,7 +118,7 @@ def _is_anothers(put: Change, end: Change) -> bool:
 def _may_have_ended(run: Recorded, ledger: Ledger, put: Change, end: Change) -> bool:
     """Whether something else may have ended the client's session by then."""
     since_ns, until_ns, client = int(put["from_client_ns"]), int(end["at_ns"]), str(put["client"])
-    for event, began, done in longest_windows(run.faults):
+    for event, began, done in run.fault_windows:
         hit = {*map(process_of, event.hit_clients)}
         if began < until_ns and done > since_ns and (client in hit or put["node"] in event.hit_nodes):
             return True

@@ -27,7 +27,7 @@ from fencepost.quorum import quorum
 from harness.history.calls import GRANTS
 from harness.history.commands import RUN_SCRIPTS
 from harness.history.error_replies import REFUSALS
-from harness.history.fault_windows import hits_link, longest_windows
+from harness.history.fault_windows import hits_link
 from harness.history.groups import rows_of, where
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Ledger
@@ -109,7 +109,7 @@ def could_renew(run: Recorded, client: str, key: str, since_ns: int, at_ns: int)
     nodes to renew it."""
     nodes = run.nodes_of(key)
     calm = set(nodes)
-    for event, began, done in longest_windows(run.faults):
+    for event, began, done in run.fault_windows:
         if began >= at_ns or done <= since_ns:
             continue
         linked = {node for who, node in event.links if who == client}
@@ -207,7 +207,7 @@ def _may_be_cut_off(run: Recorded, section: Any, found: Misdirected, by_ns: int)
     since_ns = first_ns - max(round(run.lease_ms * 1e6), SECOND_NS)
     return any(
         client in event.paused_clients or any(hits_link(event, client, node) for node in found.holders)
-        for event, began_ns, done_ns in longest_windows(run.faults)
+        for event, began_ns, done_ns in run.fault_windows
         if began_ns < by_ns and done_ns > since_ns
     )
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from fencepost.history import PROXY, ClientEnd, Denied, FaultEvent, KeyEvent, Timeline, process_of
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
-from harness.history.fault_windows import GroupFacts
+from harness.history.fault_windows import GroupFacts, longest_windows
 from harness.history.groups import places_of, rows_of, where, which
 from harness.history.heartbeats import Lags
 from harness.history.key_holdings import Watched
@@ -123,6 +123,15 @@ class RunTables:
     def at_ns(self, at_ms: float) -> int:
         """The moment that an example tells."""
         return self.timeline.start_ns + round(float(at_ms) * 1e6)
+
+    @cached_property
+    def fault_windows(self) -> list[tuple[FaultEvent, int, int]]:
+        """As `harness.history.fault_windows.longest_windows`."""
+        return longest_windows(self.faults)
+
+    def faults_within(self, from_ns: int, to_ns: int) -> list[FaultEvent]:
+        """The faults that may have been in force at some time of these."""
+        return [event for event, began, done in self.fault_windows if began <= to_ns and done >= from_ns]
 
     def waits_of(self, client: str) -> list[tuple[int, int]]:
         """When the client's process, or the proxy, was kept waiting: what it asked for may have come late."""

@@ -21,7 +21,6 @@ import numpy as np
 
 from fencepost.history import process_of
 from harness.history.commands import DELETE, RENEW
-from harness.history.fault_windows import longest_windows
 from harness.history.groups import which
 from harness.history.key_changes import SETS
 from harness.history.node_requests import NodeRequests, Request
@@ -75,8 +74,8 @@ def _may_be_excused(run: Recorded, sent: NodeRequests, change: Change) -> bool:
     again = (one.from_client_ns for one in later if one.words == first.words and one.reply is not None)
     passed_ns = max(again, default=sent_ns)
     return any(
-        since <= complete_ns and until >= sent_ns and event.done_ns > passed_ns
-        for event, since, until in longest_windows(run.faults)
+        event.done_ns > passed_ns
+        for event in run.faults_within(sent_ns, complete_ns)
         if (client, change["node"]) in event.cut_links or (event.took_nodes_down and change["node"] in event.nodes)
     )
 

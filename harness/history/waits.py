@@ -20,7 +20,7 @@ import pandas as pd
 
 from fencepost.history import ClientEnd, process_of
 from fencepost.quorum import quorum
-from harness.history.fault_windows import FOREVER_NS, between, longest_windows, merged
+from harness.history.fault_windows import FOREVER_NS, between, merged
 from harness.history.groups import Groups, codes_of, grouped, placed, rows_of, where, which
 from harness.history.key_changes import ENDINGS
 from harness.history.link_activity import Activity, Links
@@ -110,7 +110,7 @@ def in_the_way(run: Recorded, wait: Wait, others: list[Wait]) -> list[tuple[int,
     that a cancelled call for the key had left."""
     found = [(call.since_ns, call.gone_ns) for call in run.cancelled if call.key == wait.key]
     rivals = [other for other in others if other.key == wait.key and other.client != wait.client]
-    for event, began, done in longest_windows(run.faults):
+    for event, began, done in run.fault_windows:
         hit = event.hit_clients
         if wait.client in hit or not set(run.nodes).isdisjoint(event.hit_nodes):
             found.append((began, done))

@@ -17,7 +17,7 @@ import numpy as np
 
 from fencepost.quorum import quorum
 from harness.history.calls import GRANTS
-from harness.history.fault_windows import hits_link, longest_windows
+from harness.history.fault_windows import hits_link
 from harness.history.groups import rows_of, where
 from harness.history.key_owners import Owners
 from harness.history.sent_after import SLACK_NS
@@ -88,6 +88,5 @@ def _is_in_the_way(run: Recorded, try_: _Try, left: Sequence[Leftover], used: in
         return False
     return not any(
         try_.client in event.paused_clients or any(hits_link(event, try_.client, node) for node in nodes)
-        for event, since, until in longest_windows(run.faults)
-        if since <= try_.to_ns and until >= try_.from_ns - SLACK_NS
+        for event in run.faults_within(try_.from_ns - SLACK_NS, try_.to_ns)
     )
