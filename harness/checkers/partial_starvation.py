@@ -81,8 +81,7 @@ class _Handover(NamedTuple):
 
 
 def _handovers(run: Recorded) -> Iterator[_Handover]:
-    rows = rows_of(recorded_waits(run, 0), "key", "client", "since", "until")
-    waits = grouped(((key, client), (since, until)) for key, client, since, until in rows)
+    waits = grouped(((one.key, one.client), (one.since_ns, one.until_ns)) for one in recorded_waits(run, 0))
     lease_ns = round(run.lease_ms * 1e6)
     faulty = {
         client: merged(

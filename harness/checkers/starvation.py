@@ -38,7 +38,7 @@ from harness.explain.refused_majority import refused_majority
 from harness.explain.stuck_keys import why_stuck
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged, reach
-from harness.history.groups import Ints, columns_of, rows_of, where
+from harness.history.groups import Ints, columns_of, where
 from harness.history.permits_out import permits_out
 from harness.history.recorded import Recorded
 from harness.history.stall_causes import Obstacle, find_obstacle, in_words
@@ -117,19 +117,19 @@ def _shortest_ns(run: Recorded) -> int:
 def _tries(run: Recorded) -> Iterator[list[Wait]]:
     """The tries for one section, in the order of their beginnings: the parts of each in which the client certainly
     could reach a majority of the nodes, and that lasted long enough to matter."""
-    each = recorded_waits(run, _shortest_ns(run)).sort_values("since")
-    if not len(each):
+    each = sorted(recorded_waits(run, _shortest_ns(run)), key=lambda wait: wait.since_ns)
+    if not each:
         return
     config, begin = run.config, run.timeline.start_ns
-    last, keys = int(each["until"].max()), dict.fromkeys(map(str, each["key"]))
+    last, keys = max(wait.until_ns for wait in each), dict.fromkeys(wait.key for wait in each)
     stretches = {
         nodes: list(reach(config.user_names, nodes, run.faults, run.ends, begin, last, group=run.group))
         for nodes in dict.fromkeys(map(run.nodes_of, keys))
     }
-    for client, key, since, until in rows_of(each, "client", "key", "since", "until"):
-        able = ((a, b) for a, b, some in stretches[run.nodes_of(str(key))] if str(client) in some)
+    for client, key, since, until, _ in each:
+        able = ((a, b) for a, b, some in stretches[run.nodes_of(key)] if client in some)
         long = ((a, b) for a, b in merged(able, since, until) if b - a >= _shortest_ns(run))
-        if parts := [Wait(str(client), str(key), a, b) for a, b in long]:
+        if parts := [Wait(client, key, a, b) for a, b in long]:
             yield parts
 
 

@@ -105,8 +105,8 @@ class _Uses:
         sections = rows_of(where(run.sections, key=key), "client", "start_ns", "end_ns", "deadline_max_ns")
         # A client that outlives its lease has no permit any more.
         inside = [(str(who), start, max(start, min(end, deadline))) for who, start, end, deadline in sections]
-        each = where(recorded_waits(run, _AT_ONCE_NS), key=key)
-        waits = [(str(who), since + _AT_ONCE_NS, until) for who, since, until in rows_of(each, *_WAIT)]
+        own = (one for one in recorded_waits(run, _AT_ONCE_NS) if one.key == key)
+        waits = [(one.client, one.since_ns + _AT_ONCE_NS, one.until_ns) for one in own]
         perhaps = list(_perhaps_taken(run, key))
         at = np.unique([edge for _, *span in (*inside, *waits, *perhaps) for edge in span])
         within, waiting, unknown = (_number(at, spans) for spans in (inside, waits, perhaps))
@@ -177,5 +177,4 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-_WAIT: Final = ("client", "since", "until")
 UNUSED: Final = FindingKind("permits-unused", "liveness", _told, noun="time(s) in which permits stayed unused")

@@ -136,7 +136,7 @@ def _in_line(one: Waiting, others: Sequence[Waiting], dead: Sequence[DeadEntry])
     there."""
     if one.names or not dead:
         return
-    put_ns = one.ledger.rows["at_ns"].tolist()
+    put_ns = one.ledger.columns["at_ns"]
     for span in one.unused_times(others):
         there = [entry for entry in one.ledger.entries if put_ns[entry.added] < span[0] < entry.until_ns]
         came = grouped(((entry.node, entry.key), put_ns[entry.added]) for entry in there)

@@ -25,7 +25,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.watched_nodes import Kept, WatchedNodes
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, between
-from harness.history.groups import columns_of, rows_of, where
+from harness.history.groups import columns_of, where
 from harness.history.recorded import Recorded
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
 from harness.history.waits import Span, Wait, in_the_way, recorded_waits, used
@@ -80,12 +80,10 @@ def check(run: Recorded) -> Answer:
 def _behind(run: Recorded, watched: WatchedNodes) -> Iterator[_Behind]:
     """The longest such time of each acquire."""
     apart = [(began, done) for event, began, done in run.fault_windows if event.hit_nodes or event.apart]
-    waits = recorded_waits(run, _LEAST_NS)
-    for client, key, since, until in rows_of(waits, "client", "key", "since", "until"):
-        wait = Wait(str(client), str(key), since, until)
+    for wait in recorded_waits(run, _LEAST_NS):
         disturbed = in_the_way(run, wait, [])
         found = list[_Behind]()
-        for calm_ns, calm_until_ns in between(apart, since, until):
+        for calm_ns, calm_until_ns in between(apart, wait.since_ns, wait.until_ns):
             for began, done in between(_taken(run, wait.key), calm_ns, calm_until_ns):
                 if done - began < _LEAST_NS:
                     continue

@@ -33,11 +33,6 @@ NO_SECTION: Final = -1
 _WHILE_INSIDE: Final = ("extend", "held", "leave")
 _READABLE: Final = ("SET", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "HSET", "HSETNX", "HMSET", "HINCRBY")
 """What these set can be read; a value of theirs that was not read was gone too soon."""
-_COLUMNS: Final = (
-    *("event", "node", "what", "of", "key", "value", "owner", "cause", "did", "request", "connection", "client", "by"),
-    *("sender", "call", "f", "outcome", "task", "life", "section", "is_in_call", "invoke_ns", "complete_ns"),
-    *("from_client_ns", "to_client_ns"),
-)
 
 
 class Setter(NamedTuple):
@@ -82,8 +77,7 @@ class Setters:
 
     @classmethod
     def of(cls, run: RunTables, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
-        rows = {name: ledger.rows[name].tolist() for name in _COLUMNS}
-        rows["is_shorter"] = (ledger.rows["until_ns"] < ledger.rows["had_until_ns"]).tolist()
+        rows = ledger.columns
         row_of = {event: row for row, event in enumerate(rows["event"]) if event >= 0}
         requested = known(run.sections["requested_ns"])[1].tolist()
         handed = {row: _receiver(ledger, call, places) for row, call in ledger.handed_over.items()}
@@ -162,7 +156,8 @@ class Setters:
         """When a release asked to let the key expire sooner than it would have; forever if none did."""
         rows = self.rows
         some = (self.row_of[event] for event in renewed_by if event in self.row_of)
-        shorter = (row for row in some if rows["is_shorter"][row] and rows["f"][row] in ("release", None))
+        releases = (row for row in some if rows["f"][row] in ("release", None))
+        shorter = (row for row in releases if rows["until_ns"][row] < rows["had_until_ns"][row])
         return min((rows["from_client_ns"][row] for row in shorter), default=FOREVER_NS)
 
     def taken_over_ns(self, call: int, client: str | None, renewed_by: Iterable[int]) -> int:

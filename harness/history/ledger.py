@@ -39,7 +39,7 @@ from harness.history.change_causes import NONE, ChangeRequests, WireRecord, find
 from harness.history.commands import LOOK
 from harness.history.entries import Entry, all_entries, keys_with_entries
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Ints, where
+from harness.history.groups import Ints, rows_of, where
 from harness.history.handed_over import handed_over
 from harness.history.key_changes import ENDINGS, SETS, derive_changes
 from harness.history.late_releases import late_releases
@@ -192,7 +192,8 @@ class Ledger:
         return found
 
     @cached_property
-    def _columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[Any]]:
+        """The rows, column by column."""
         return {str(name): self.rows[name].tolist() for name in self.rows}
 
     @cached_property
@@ -211,7 +212,7 @@ class Ledger:
         return rows.assign(**{name: rows[name].mask(rows[name] < 0) for name in _OPTIONAL})
 
     def change(self, row: int) -> Change:
-        return {name: values[row] for name, values in self._columns.items()} | {"row": row}
+        return {name: values[row] for name, values in self.columns.items()} | {"row": row}
 
     def end_of_event(self, event: int) -> Change | None:
         """How the key ended that this event of the witness had set; None if it did not, or that is not seen."""
@@ -220,12 +221,11 @@ class Ledger:
 
     def doers(self, keys: Container[str]) -> dict[int, Doer]:
         """By the witness's event, who made this change of one of the keys, in a call for a section."""
-        names = ("event", "key", "by", "task", "section", "call")
-        rows = zip(*(self.rows[name].tolist() for name in names), strict=True)
+        rows = rows_of(where(self.rows, by="client"), "event", "key", "task", "section", "call")
         return {
             event: Doer(task, section, str(self.calls.key[call]))
-            for event, key, by, task, section, call in rows
-            if by == "client" and task is not None and section >= 0 and event >= 0 and key in keys
+            for event, key, task, section, call in rows
+            if task is not None and section >= 0 and event >= 0 and key in keys
         }
 
     @classmethod

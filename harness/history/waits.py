@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from fencepost.history import ClientEnd, process_of
 from fencepost.quorum import quorum
@@ -52,8 +51,8 @@ class Wait(NamedTuple):
         return self.until_ns - self.since_ns
 
 
-def recorded_waits(run: Recorded, least_ns: int) -> pd.DataFrame:
-    """The waits that lasted that long and are over: client, key, since when, until when; in the order of `ops`."""
+def recorded_waits(run: Recorded, least_ns: int) -> list[Wait]:
+    """The waits that lasted that long and are over, in the order of `ops`."""
     ops = run.ops
     tries = np.flatnonzero((ops["f"] == "acquire").to_numpy(np.bool_))
     client, life, section = codes_of(ops["client"]), ops["life"].to_numpy(), ops["section"].to_numpy()
@@ -62,13 +61,13 @@ def recorded_waits(run: Recorded, least_ns: int) -> pd.DataFrame:
     until = by_section.last_times(ops["complete_ns"].to_numpy(np.int64)[tries])
     long = np.flatnonzero(until - since >= least_ns)
     first = tries[by_section.rows(by_section.edges[:-1][long])]
-    return ops[["client", "key"]].iloc[first].assign(since=since[long], until=until[long]).sort_index()
+    waits = ops[["client", "key"]].iloc[first].assign(since=since[long], until=until[long]).sort_index()
+    return [Wait(str(client), str(key), *span) for client, key, *span in rows_of(waits, *waits.columns)]
 
 
 def all_waits(run: Recorded, links: Links, least_ns: int) -> Iterator[Wait]:
     """The waits that lasted that long, also the ones that never ended."""
-    for client, key, since, until in rows_of(recorded_waits(run, least_ns), "client", "key", "since", "until"):
-        yield Wait(str(client), str(key), since, until)
+    yield from recorded_waits(run, least_ns)
     for end in run.ends:
         if end.how == "cut-off" and end.under_way == "acquiring" and run.timeline.stop_ns is not None:
             since_ns, key = _of_cut_off(run, links, end, run.timeline.stop_ns)
