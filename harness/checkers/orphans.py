@@ -328,8 +328,8 @@ def _set_late(run: Recorded, orphan: _Orphan) -> dict[str, object]:
     """By which request, if it was set when its owner had given it up."""
     if orphan.cause != "set too late" or run.ledger is None:
         return {}
-    change = next(iter(changes_where(run.ledger, run.ledger.rows["event"] == orphan.event)), None)
-    if change is None or change["cause"] != "request":
+    row = run.ledger.row_of.get(orphan.event)
+    if row is None or (change := run.ledger.change(row))["cause"] != "request":
         return {}
     is_renewal = not change["is_in_call"] and change["f"] in _INSIDE
     return {"by": client_of(change), "sent": how_sent(run, change), "in_background": is_renewal}

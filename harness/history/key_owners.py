@@ -72,7 +72,7 @@ class Owners:
 
 def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unowned) -> Owners:
     """Match the nodes' holdings with the granted sections."""
-    setters = Setters.of(run, ledger, run.places)
+    setters = Setters.of(run, ledger)
     counted = unowned.counters | unowned.places
     every = watched.holdings[~watched.holdings["key"].isin(counted)].reset_index(drop=True)
     every = with_setters(every, setters)

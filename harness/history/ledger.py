@@ -211,6 +211,11 @@ class Ledger:
         rows = rows.assign(had_until_ns=until_ns.mask(until_ns >= FOREVER_NS))
         return rows.assign(**{name: rows[name].mask(rows[name] < 0) for name in _OPTIONAL})
 
+    @cached_property
+    def row_of(self) -> dict[int, int]:
+        """By event of the witness."""
+        return {event: row for row, event in enumerate(self.columns["event"]) if event >= 0}
+
     def change(self, row: int) -> Change:
         return {name: values[row] for name, values in self.columns.items()} | {"row": row}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -38,13 +39,13 @@ class LinkTraffic(NamedTuple):
     named: int = 0
 
 
-class ForeignBytes(NamedTuple):
-    """How many bytes on a link are not of the protocol of its `server`."""
+class ForeignBytes(msgspec.Struct, frozen=True):
+    """`bytes`: how many on a link are not of the protocol of its `server`."""
 
     client: str
     node: str
     server: str
-    number: int
+    bytes: int
 
 
 class WireGaps(NamedTuple):
