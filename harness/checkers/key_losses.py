@@ -49,7 +49,7 @@ def check(run: Recorded) -> Answer:
     losses = _losses(run, owners)
     shared = _shared(run, owners)
     figures = Figures(len(losses["deleted"]), len(losses["overwritten"]), len(shared))
-    return Answer(figures, (*_single(run, owners, losses), *_shared_found(run, shared)))
+    return Answer(figures, (*_single(run, losses), *_shared_found(run, shared)))
 
 
 def _losses(run: Recorded, owners: Owners) -> dict[str, pd.DataFrame]:
@@ -70,7 +70,7 @@ def _losses(run: Recorded, owners: Owners) -> dict[str, pd.DataFrame]:
     return {how: holdings[inside & (holdings["ended"] == how).to_numpy()] for how in ("deleted", "overwritten")}
 
 
-def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> list[Finding]:
+def _single(run: Recorded, losses: dict[str, pd.DataFrame]) -> list[Finding]:
     """Losses on single nodes, which break nothing by themselves."""
     words: dict[str, tuple[FindingKind, Blame, str]] = {
         "deleted": (

@@ -22,7 +22,7 @@ from typing import Final, Literal, NamedTuple
 from fencepost.history import FaultEvent
 from fencepost.quorum import quorum
 from harness.explain.another_key import Use
-from harness.history.fault_windows import FOREVER_NS, hits_link
+from harness.history.fault_windows import FOREVER_NS, hits_link, meet
 from harness.history.groups import rows_of, where
 from harness.history.handed_on import HandedOn
 from harness.history.held_keys import HeldKey
@@ -195,7 +195,7 @@ class _Health:
         waits = self._waits if client is None else self._waits_of(client)
         return not (
             any(_stops(event, client, node) for event in self._faults_within(from_ns, to_ns))
-            or any(since <= to_ns and until >= from_ns for since, until in waits)
+            or meet(waits, from_ns, to_ns)
             or any(client in (None, who) and since <= to_ns and until >= from_ns for who, since, until in self._ended)
         )
 

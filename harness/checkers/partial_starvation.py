@@ -27,7 +27,7 @@ from fencepost.text import count
 from harness.checkers.starvation import CROWD
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
-from harness.history.fault_windows import merged
+from harness.history.fault_windows import meet, merged
 from harness.history.groups import grouped, rows_of
 from harness.history.recorded import Recorded
 from harness.history.stretches import Stretch
@@ -99,7 +99,7 @@ def _handovers(run: Recorded) -> Iterator[_Handover]:
                 for other in run.config.user_names
                 if other != holder
                 and _covers(waits[key, other], free_ns, start)
-                and not _touches(faulty[other], free_ns, start)
+                and not meet(faulty[other], free_ns, start)
             )
             if client in rivals and len(rivals) > 1:
                 yield _Handover(key, start, client, rivals)
@@ -109,10 +109,6 @@ def _handovers(run: Recorded) -> Iterator[_Handover]:
 def _covers(windows: Windows, since_ns: int, until_ns: int) -> bool:
     place = int(np.searchsorted([since for since, _ in windows], since_ns, "right")) - 1
     return place >= 0 and windows[place][1] >= until_ns
-
-
-def _touches(windows: Windows, since_ns: int, until_ns: int) -> bool:
-    return any(began <= until_ns and done >= since_ns for began, done in windows)
 
 
 def _shares(handovers: list[_Handover]) -> Iterator[_Share]:

@@ -37,8 +37,8 @@ from harness.explain.refused_by_own import refused_by_own
 from harness.explain.refused_majority import refused_majority
 from harness.explain.stuck_keys import why_stuck
 from harness.figures import CheckerFigures, Row
-from harness.history.fault_windows import FOREVER_NS, merged, reach
-from harness.history.groups import Ints, columns_of, where
+from harness.history.fault_windows import FOREVER_NS, between, merged, reach
+from harness.history.groups import columns_of, where
 from harness.history.permits_out import permits_out
 from harness.history.recorded import Recorded
 from harness.history.stall_causes import Obstacle, find_obstacle, in_words
@@ -137,8 +137,9 @@ def _gaps(run: Recorded, waits: Sequence[Wait]) -> Iterator[_Gap]:
     """The gaps of all keys, each once, however many clients waited in it."""
     for key in dict.fromkeys(wait.key for wait in waits):
         own = [wait for wait in waits if wait.key == key]
-        starts, taken = _taken(run, key, _deaf(run, key))
-        free = [gap for wait in own for gap in _free(wait, starts, taken) if gap[1] - gap[0] >= _shortest_ns(run)]
+        taken = _taken(run, key, _deaf(run, key))
+        free = [gap for wait in own for gap in between(taken, wait.since_ns, wait.until_ns)]
+        free = [gap for gap in free if gap[1] - gap[0] >= _shortest_ns(run)]
         first, last = min(wait.since_ns for wait in own), max(wait.until_ns for wait in own)
         for since, until in merged(free, first, last):
             there = [wait for wait in own if wait.since_ns < until and wait.until_ns > since]
@@ -177,23 +178,14 @@ def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
             )
 
 
-def _taken(run: Recorded, key: str, deaf: Iterable[tuple[int, int]]) -> tuple[Ints, list[tuple[int, int]]]:
-    """When sections of the key began, and when a client was inside or may have held the lock, or took the keys without
-    knowing, or had cancelled a call that may have left some."""
+def _taken(run: Recorded, key: str, deaf: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """When a client was inside or may have held the lock, or took the keys without knowing, or had cancelled a call
+    that may have left some."""
     start, end, deadline = columns_of(where(run.sections, key=key), "start_ns", "end_ns", "deadline_max_ns")
     until = np.minimum(end, deadline)
     busy = [*zip(start.tolist(), np.maximum(until, start).tolist(), strict=True), *deaf]
     busy += [(call.since_ns, call.gone_ns) for call in run.cancelled if call.key == key]
-    return start, merged(busy, 0, FOREVER_NS)
-
-
-def _free(wait: Wait, starts: Ints, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The parts of a wait in which no client was inside and none got in."""
-    at = wait.since_ns
-    for began, done in taken:
-        yield at, min(began, wait.until_ns)
-        at = max(at, done)
-    yield at, wait.until_ns
+    return merged(busy, 0, FOREVER_NS)
 
 
 def _whole(parts: Sequence[Wait]) -> Wait:

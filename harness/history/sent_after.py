@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from harness.history.fault_windows import hits_link
+from harness.history.fault_windows import hits_link, meet
 from harness.history.groups import Ints
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class SentAfter:
         client, sent_ns, since_ns = str(request["client"]), int(request["from_client_ns"]), end_ns - SLACK_NS
         if sent_ns <= end_ns + SLACK_NS or not self._is_at_work(end_ns, sent_ns):
             return False
-        if any(since <= sent_ns and until >= since_ns for since, until in self.run.waits_of(client)):
+        if meet(self.run.waits_of(client), since_ns, sent_ns):
             return False
         faults = self.run.faults_within(since_ns, sent_ns)
         if any(client in event.halted_clients for event in faults):
