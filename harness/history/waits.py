@@ -4,9 +4,7 @@ A wait lasts from the first try for a section to the end of the last one. A clie
 again by itself, at the latest when the last lease that it saw has run out. A key was certainly free while a majority of
 the lock's nodes held nothing of it, and no client was inside or releasing it.
 
-A client that was cut off while it was acquiring had been waiting since its call began. In older records it is not told
-when that was: then since the first request that it sent after its last recorded operation, or at least since it was
-asked to end, because no section begins after that.
+A client that was cut off while it was acquiring had been waiting since its call began.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from fencepost.history import ClientEnd, process_of
+from fencepost.history import process_of
 from fencepost.quorum import quorum
 from harness.history.fault_windows import FOREVER_NS, between, merged
 from harness.history.groups import Groups, codes_of, grouped, placed, rows_of, where, which
@@ -69,22 +67,19 @@ def all_waits(run: Recorded, links: Links, least_ns: int) -> Iterator[Wait]:
     """The waits that lasted that long, also the ones that never ended."""
     yield from recorded_waits(run, least_ns)
     for end in run.ends:
-        if end.how == "cut-off" and end.under_way == "acquiring" and run.timeline.stop_ns is not None:
-            since_ns, key = _of_cut_off(run, links, end, run.timeline.stop_ns)
-            if key and end.at_ns - since_ns >= least_ns:
-                yield Wait(end.client, key, since_ns, end.at_ns, is_over=False)
+        if end.how != "cut-off" or end.under_way != "acquiring" or run.timeline.stop_ns is None or end.since_ns is None:
+            continue
+        key = _asked_for(run, links.of(end.client), end.since_ns)
+        if key and end.at_ns - end.since_ns >= least_ns:
+            yield Wait(end.client, key, end.since_ns, end.at_ns, is_over=False)
 
 
-def _of_cut_off(run: Recorded, links: Links, end: ClientEnd, stop_ns: int) -> tuple[int, str]:
-    """Since when it had waited, and for what; empty if there are several keys, and no request names one."""
-    own = where(run.ops, client=end.client, life=end.life)
-    activity = links.of(end.client)
-    last_ns = int(own["complete_ns"].max()) if len(own) else run.timeline.start_ns
-    after = activity.sent_ns[activity.sent_ns > last_ns]
-    since_ns = end.since_ns or min([stop_ns, *after[:1].tolist()])
+def _asked_for(run: Recorded, client: Activity, since_ns: int) -> str:
+    """The key that a client which was cut off had waited for since then; empty if there are several, and no request
+    names one."""
     asked = sorted(map(str, run.ops["key"].unique()), key=len)
-    named = [key for key in asked if any(key in name for name in activity.keys(since_ns))]
-    return since_ns, asked[0] if len(asked) == 1 else named[-1] if named else ""
+    named = [key for key in asked if any(key in name for name in client.keys(since_ns))]
+    return asked[0] if len(asked) == 1 else named[-1] if named else ""
 
 
 def first_missed_ns(run: Recorded, client: str, node: str, key: str, from_ns: int, to_ns: int) -> int:
