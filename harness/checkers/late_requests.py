@@ -130,19 +130,14 @@ def _asked_ns(ledger: Ledger, change: Change, end: _End) -> int:
 def _beside_calls(ledger: Ledger) -> Any:
     """By row of the ledger, whether the request was sent during a call that has nothing to do with it: an earlier call
     had set the value, and what this one asks the node for the key goes over other connections."""
-    rows, sent = ledger.rows, ledger.sent
+    rows = ledger.rows
     setting = which(rows, rows["value"].notna(), rows["request"] >= 0, what=_KEEPS, is_in_call=True)
     first: dict[tuple[str, str, str], int] = {}
     beside = np.zeros(len(rows), bool)
-    names = ("client", "key", "value", "call", "node", "connection", "invoke_ns", "complete_ns")
-    for row, (client, key, value, call, node, connection, since_ns, until_ns) in zip(
-        np.flatnonzero(setting).tolist(), rows_of(rows[setting], *names), strict=True
-    ):
-        if first.setdefault((client, key, value), call) == call:
-            continue
-        asked = [one for one in sent.between(client, node, since_ns, until_ns) if key in one.keys]
-        others = {one.connection for one in asked if value not in one.arguments}
-        beside[row] = bool(others) and connection not in others
+    for change in map(ledger.change, np.flatnonzero(setting).tolist()):
+        of, call = (change["client"], change["key"], change["value"]), change["call"]
+        if first.setdefault(of, call) != call:
+            beside[change["row"]] = ledger.is_beside_its_call(change, change["client"])
     return beside
 
 

@@ -154,8 +154,10 @@ class Setters:
         rows = self.rows
         renewals = self.rows_of(renewed_by)
         own = (row for row in renewals if rows["client"][row] == client and rows["call"][row] != call)
-        own = (row for row in own if rows["f"][row] in GRANTS and rows["is_in_call"][row] and not self._is_beside(row))
-        return min((rows["from_client_ns"][row] for row in own), default=FOREVER_NS)
+        own = (row for row in own if rows["f"][row] in GRANTS and rows["is_in_call"][row])
+        asked = (self.ledger.change(row) for row in own)
+        calls = (one for one in asked if not self.ledger.is_beside_its_call(one, self._client(one["row"])))
+        return min((one["from_client_ns"] for one in calls), default=FOREVER_NS)
 
     def task_of(self, setter: Setter) -> str | None:
         """Which of several tasks of its process made the call."""
@@ -173,17 +175,6 @@ class Setters:
             and rows["client"][row] != setter.client
             for row in self.rows_of(renewed_by)
         )
-
-    def _is_beside(self, row: int) -> bool:
-        """Whether the request was sent beside its call, which asked the node for the key over other connections, and
-        not with this value: in the background."""
-        rows, value = self.rows, self.rows["value"][row]
-        if value is None:
-            return False
-        of = self._client(row), rows["node"][row], rows["invoke_ns"][row], rows["complete_ns"][row]
-        asked = (one for one in self.ledger.sent.between(*of) if rows["key"][row] in one.keys)
-        others = {one.connection for one in asked if value not in one.arguments}
-        return bool(others) and rows["connection"][row] not in others
 
     def sent_ns(self, event: int) -> int:
         """When the request was sent that led to this event of the witness; -1 if that is not known."""

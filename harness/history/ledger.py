@@ -219,6 +219,14 @@ class Ledger:
     def change(self, row: int) -> Change:
         return {name: values[row] for name, values in self.columns.items()} | {"row": row}
 
+    def is_beside_its_call(self, change: Change, client: str) -> bool:
+        """Whether the client, which sent the request of this change during a call, asked the node for the key over
+        other connections in that call, and not with this value: the request was sent in the background."""
+        of = str(change["node"]), int(change["invoke_ns"]), int(change["complete_ns"])
+        asked = [one for one in self.sent.between(client, *of) if change["key"] in one.keys]
+        others = {one.connection for one in asked if change["value"] not in one.arguments}
+        return change["value"] is not None and bool(others) and change["connection"] not in others
+
     def end_of_event(self, event: int) -> Change | None:
         """How the key ended that this event of the witness had set; None if it did not, or that is not seen."""
         row = self._ends.get(event)
