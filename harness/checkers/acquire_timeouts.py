@@ -24,7 +24,6 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.watched_nodes import WatchedNodes
 from harness.explain.words import at, lasting, out_of_order
 from harness.figures import KeyFigures, Row
-from harness.history.fault_windows import longest_windows
 from harness.history.groups import rows_of
 from harness.history.recorded import Recorded
 from harness.history.standing_still import stood_still_ns
@@ -109,7 +108,7 @@ def _never_ended(run: Recorded) -> Iterator[ClientEnd]:
     stop_ns = run.timeline.stop_ns
     if stop_ns is None or run.timeline.interrupted or run.timeline.healed_ns is None:
         return
-    if any(until >= stop_ns for _, _, until in longest_windows(run.faults)):
+    if any(until >= stop_ns for _, _, until in run.fault_windows):
         return
     limit_ms = run.config.wait_ms + run.config.ttl_ms if run.acquire_limit_ms is None else run.acquire_limit_ms
     limit_ns = round(limit_ms * 1e6)

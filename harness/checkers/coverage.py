@@ -11,17 +11,15 @@ from typing import Final, get_args
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from fencepost.history import ClientEnd, FaultEvent, process_of
 from fencepost.text import count
 from harness.figures import CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import Window, windows
+from harness.history.groups import Ints, columns_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
 from nemesis.base import FaultClass
-
-Ints = npt.NDArray[np.int64]
 
 STEPS: Final = ("acquire", "extend", "inside", "release", "rest")
 _IN_WORDS: Final = {"inside": "in section"}
@@ -110,8 +108,7 @@ def _steps(run: Recorded) -> Mapping[str, Mapping[str, list[_Stretches]]]:
     for (client, _), ops in run.ops.groupby(["client", "life"], observed=True, sort=False):
         own = found.setdefault(process_of(str(client)), {})
         ops = ops.sort_values("invoke_ns", kind="stable")
-        f, invoked = ops["f"].astype(str).to_numpy(), ops["invoke_ns"].to_numpy(np.int64)
-        completed = ops["complete_ns"].to_numpy(np.int64)
+        f, (invoked, completed) = ops["f"].astype(str).to_numpy(), columns_of(ops, "invoke_ns", "complete_ns")
         for step in ("acquire", "extend", "release"):
             own.setdefault(step, []).append(_Stretches(invoked[f == step], completed[f == step]))
         rests = np.flatnonzero((f[:-1] == "release") & (invoked[1:] - completed[:-1] >= _LEAST_REST_NS))
@@ -119,7 +116,7 @@ def _steps(run: Recorded) -> Mapping[str, Mapping[str, list[_Stretches]]]:
     for (client, _), sections in run.sections.groupby(["client", "life"], observed=True, sort=False):
         own = found.setdefault(process_of(str(client)), {})
         sections = sections.sort_values("start_ns", kind="stable")
-        began, ended = (sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+        began, ended = columns_of(sections, "start_ns", "end_ns")
         own.setdefault("inside", []).append(_Stretches(began, ended))
     return found
 

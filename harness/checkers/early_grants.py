@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -29,9 +29,8 @@ from fencepost.quorum import quorum
 from fencepost.text import out_of
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import CheckerFigures, Row
-from harness.history.change_causes import NONE
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Bools, Ints, grouped, rows_of
+from harness.history.groups import Bools, Ints, columns_of, grouped, rows_of, where
 from harness.history.ledger import Ledger
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer
@@ -85,7 +84,7 @@ def check(run: Recorded) -> Answer:
 
 
 def _early(run: Recorded, ledger: Ledger, grants: pd.DataFrame) -> Iterator[_Early]:
-    invoke, complete = (grants[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    invoke, complete = columns_of(grants, "invoke_ns", "complete_ns")
     process = np.array([process_of(str(client)) for client in grants["client"]], object)
     asked, answered = (np.zeros((len(grants), len(run.nodes)), bool) for _ in range(2))
     for client, node, answers in answers_of(ledger.wire.requests, run.nodes):
@@ -162,20 +161,16 @@ class _Held:
 
     def __init__(self, run: Recorded, ledger: Ledger) -> None:
         assert run.watched is not None
-        self._watched = run.watched
-        self._recorded = ledger.wire.recorded
-        rows, keys = ledger.rows, run.lock_keys
-        own = rows["key"].isin(list(keys)).to_numpy(bool) | (not keys)
-        self._all: Mapping[str, list[Any]] = {name: rows[name].tolist() for name in ("cause", "by", "client", "f")}
-        self._told: list[int] = rows["to_client_ns"].replace(NONE, FOREVER_NS).tolist()
-        changes = rows_of(rows[own], "node", "key", *_Change._fields)
+        self._watched, self._ledger = run.watched, ledger
+        own = where(ledger.rows, key=run.lock_keys) if run.lock_keys else ledger.rows
+        changes = rows_of(own, "node", "key", *_Change._fields)
         self._changes = grouped(((node, key), _Change(*change)) for node, key, *change in changes)
         self._keys = {key for _, key in self._changes}
 
     def may_be_of(self, node: str, client: str, at_ns: int) -> bool:
         """Whether the node may have held a key then that this process had set, and knew of, or that was handed on to
         it. It may if what went to it is not on record."""
-        if node not in self._recorded or not self._watched.saw(node, at_ns, at_ns):
+        if node not in self._ledger.wire.recorded or not self._watched.saw(node, at_ns, at_ns):
             return True
         return any(
             what not in _GONE and self._is_of(owner, client, at_ns)
@@ -193,11 +188,12 @@ class _Held:
             yield change.what, change.owner
 
     def _is_of(self, owner: int, client: str, at_ns: int) -> bool:
-        if owner < 0 or self._all["cause"][owner] != "request":
+        setter = self._ledger.change(owner) if owner >= 0 else None
+        if setter is None or setter["cause"] != "request":
             return True
-        if self._all["by"][owner] != "client" or self._all["client"][owner] != client:
-            return self._all["f"][owner] in _HANDS_ON
-        return self._told[owner] <= at_ns
+        if setter["by"] != "client" or setter["client"] != client:
+            return setter["f"] in _HANDS_ON
+        return bool(0 <= setter["to_client_ns"] <= at_ns)
 
 
 def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:

@@ -31,8 +31,8 @@ from fencepost.history import process_of
 from fencepost.text import milliseconds, out_of, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
-from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
-from harness.history.groups import Bools, Ints, rows_of
+from harness.history.fault_windows import FOREVER_NS, merged
+from harness.history.groups import Bools, Ints, columns_of, rows_of, where, which
 from harness.history.node_requests import Request
 from harness.history.recorded import Recorded, named
 from harness.history.standing_still import stood_still_ns
@@ -67,14 +67,14 @@ def check(run: Recorded) -> Answer:
     if not wait_ns or not run.is_exclusive or run.ledger is None:
         return Answer()
     calls = run.calls("acquire")
-    calls = calls[(calls.duplicated(["client", "life"]) & calls["outcome"].isin(["ok", "fail"])).to_numpy(bool)]
+    calls = where(calls, calls.duplicated(["client", "life"]), outcome=("ok", "fail"))
     calls = calls[_counts(run, calls)]
     early, longest_ns = _early(run, calls, wait_ns)
     if len(early):
         # Only where it matters, because the answers to many calls are many.
         calls = calls.drop(early.index[[not _asked_again(run, row) for row in early.itertuples()]])
         early, longest_ns = _early(run, calls, wait_ns)
-    refused = calls[(calls["outcome"] == "fail").to_numpy(bool)]
+    refused = where(calls, outcome="fail")
     if not len(early):
         return Answer(Figures(len(refused), 0, None))
     figures = Figures(len(refused), len(early), float(np.median(_took_ns(early))) / 1e6)
@@ -114,18 +114,16 @@ def _asked_again(run: Recorded, call: Any) -> bool:
 
 
 def _took_ns(calls: pd.DataFrame) -> Ints:
-    took: Ints = calls["complete_ns"].to_numpy(np.int64) - calls["invoke_ns"].to_numpy(np.int64)
-    return took
+    invoke, complete = columns_of(calls, "invoke_ns", "complete_ns")
+    return complete - invoke
 
 
 def _counts(run: Recorded, calls: pd.DataFrame) -> Bools:
     """The calls that cannot have been ended by a fault, by their user, or by what their own process held."""
-    invoke, complete = (calls[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
-    counts = ~_may_have_it(run).reindex(calls.index).to_numpy(np.bool_)
-    if "cancelled" in calls:
-        counts &= ~calls["cancelled"].to_numpy(np.bool_)
+    invoke, complete = columns_of(calls, "invoke_ns", "complete_ns")
+    counts = which(calls, ~_may_have_it(run).reindex(calls.index), cancelled=False)
     settled_ns = max(round(run.config.ttl_ms * 1e6), SECOND_NS)
-    windows = longest_windows(run.faults)
+    windows = run.fault_windows
     on_nodes = [(began, done) for event, began, done in windows if not set(run.nodes).isdisjoint(event.hit_nodes)]
     for client in run.config.user_names:
         own = np.flatnonzero(calls["client"] == client)
@@ -159,10 +157,8 @@ def _may_have_it(run: Recorded) -> pd.Series[bool]:
 def _of_other_tasks(run: Recorded, client: str) -> Iterator[tuple[int, int]]:
     """From when another task of the client's process began to acquire the lock until it had released it."""
     others = {name for name in run.config.user_names if process_of(name) == process_of(client)} - {client}
-    own = run.sections["client"].isin(list(others)).to_numpy(bool)
-    yield from rows_of(run.sections[own], "asked_ns", "end_ns")
-    releases = ((run.ops["f"] == "release") & run.ops["client"].isin(list(others))).to_numpy(bool)
-    yield from rows_of(run.ops[releases], "invoke_ns", "complete_ns")
+    yield from rows_of(where(run.sections, client=others), "asked_ns", "end_ns")
+    yield from rows_of(where(run.ops, f="release", client=others), "invoke_ns", "complete_ns")
 
 
 def _touched(invoke: Ints, complete: Ints, windows: Sequence[tuple[int, int]]) -> Bools:

@@ -20,6 +20,7 @@ from fencepost.text import count, milliseconds, plural, printable
 from harness.checkers.liveness import last_ns
 from harness.figures import CheckerFigures, Part, Row
 from harness.history.fault_windows import majority_windows
+from harness.history.groups import columns_of
 from harness.history.heartbeats import Lags
 from harness.history.recorded import Recorded
 from harness.promises import Promise, required
@@ -175,8 +176,8 @@ def _sections_wanted(run: Recorded, load_ms: float) -> int:
 
 def _longest_empty_ns(run: Recorded, begin: int, end: int) -> int:
     """The longest time within the load in which no client was inside."""
-    since = np.maximum(run.sections["start_ns"].to_numpy(np.int64), begin)
-    until = np.minimum(run.sections["end_ns"].to_numpy(np.int64), end)
+    started, ended = columns_of(run.sections, "start_ns", "end_ns")
+    since, until = np.maximum(started, begin), np.minimum(ended, end)
     within = np.flatnonzero(until >= since)
     order = within[np.argsort(since[within])]
     left = np.maximum.accumulate(np.append(begin, until[order]))

@@ -13,6 +13,7 @@ from fencepost.text import bound, count, milliseconds, of_sections, plural
 from harness.explain.kinds import Example, FindingKind
 from harness.explain.meeting import met
 from harness.figures import Cell, CheckerFigures, Row, Tile, Tone
+from harness.history.groups import columns_of
 from harness.history.overlaps import BLAMES, OverlapBlame, count_overlaps, overlapping_pairs
 from harness.history.parts_that_fail import AT_FAULT, IN_WORDS, PARTS, Part
 from harness.history.recorded import Recorded
@@ -139,7 +140,7 @@ def _by_part(run: Recorded) -> dict[Part, int] | None:
     if run.backing is None or not run.backing.owners.are_shown:
         return None
     pairs = overlapping_pairs(run.sections, MOST_LISTED)
-    until = np.minimum(*(run.sections[name].to_numpy(np.int64) for name in ("end_ns", "deadline_min_ns")))
+    until = np.minimum(*columns_of(run.sections, "end_ns", "deadline_min_ns"))
     start = run.sections["start_ns"].to_numpy(np.int64)
     counts = Counter(
         failing_part(run.backing, (a, b), int(start[b]), int(min(until[a], until[b])))

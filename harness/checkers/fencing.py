@@ -24,7 +24,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.meeting import together
 from harness.explain.words import at
 from harness.figures import DATA, CheckerFigures, Part, Row, Tile, Tone
-from harness.history.groups import Bools, Groups, Ints, TimeLine, codes_of, known, width_of
+from harness.history.groups import Bools, Groups, Ints, TimeLine, codes_of, known, where, width_of
 from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between
 from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
@@ -82,7 +82,7 @@ class Figures(CheckerFigures, frozen=True):
 
 
 def check(run: Recorded) -> Answer:
-    refused = run.ops[run.ops["stale"].to_numpy(np.bool_)]
+    refused = where(run.ops, stale=True)
     stale = _Stale.none() if run.config.fencing == UNIQUE else _stale(run)
     disorder = _disorder(run.sections, run.sections_by_key)
     source = run.sections["token_source"].astype("category").cat
@@ -230,8 +230,8 @@ def _stale_write(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 def _token(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example, sections = case.example, run.sections
-    here = (sections["key"].astype(str) == str(example["key"])) & sections["token"].notna()
-    before = sections[(here & (sections["end_ns"] < run.at_ns(example["at_ms"]))).to_numpy(bool)]
+    is_earlier = sections["end_ns"] < run.at_ns(example["at_ms"])
+    before = where(sections, sections["token"].notna(), is_earlier, key=str(example["key"]))
     text = f"{example['client']} entered at {case.at()} with the token {example['token']}"
     if not len(before):
         return Told(f"{text}, which is not larger than that of an earlier section.")

@@ -18,13 +18,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-import numpy as np
-
 from fencepost.text import listed, milliseconds, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import between
-from harness.history.groups import rows_of
+from harness.history.groups import columns_of, rows_of, where
 from harness.history.link_activity import Links
 from harness.history.recorded import Recorded
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
@@ -85,8 +83,8 @@ def _long_calls(run: Recorded, least_ns: int) -> Iterator[tuple[str, Wait]]:
     """The calls that lasted that long: completed ones, and calls during which a client ended. An acquire counts if the
     lock declares a limit; another one may wait for as long as others hold the lock."""
     counted = (*_COMPLETED, "acquire") if run.acquire_limit_ms is not None else _COMPLETED
-    took = run.ops["complete_ns"].to_numpy(np.int64) - run.ops["invoke_ns"].to_numpy(np.int64)
-    long = run.ops[(took >= least_ns) & run.ops["f"].isin(counted).to_numpy(np.bool_)]
+    invoke, complete = columns_of(run.ops, "invoke_ns", "complete_ns")
+    long = where(run.ops, complete - invoke >= least_ns, f=counted)
     for f, client, key, since, until in rows_of(long, "f", "client", "key", "invoke_ns", "complete_ns"):
         yield str(f), Wait(str(client), str(key), since, until)
     for end in run.ends:

@@ -30,8 +30,8 @@ from harness.explain.causes import Cause
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.commands import COUNT
-from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
-from harness.history.groups import rows_of, rows_of_sections
+from harness.history.fault_windows import FOREVER_NS, hits_link
+from harness.history.groups import rows_of, rows_of_sections, where
 from harness.history.handed_on import HandedOn
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
@@ -109,8 +109,8 @@ def _released(run: Recorded, backing: Backing) -> dict[int, int]:
 def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> Iterator[_Ineffective]:
     staying: defaultdict[int, dict[str, _Stay]] = defaultdict(dict)
     uses: dict[int, Use] = {}
-    nested = (run.ops["f"].isin(("reenter", "leave")) & (run.ops["outcome"] != "ok")).to_numpy(bool)
-    counted = {section for section, _ in rows_of_sections(run.sections, run.ops[nested], "complete_ns")}
+    nested = where(run.ops, run.ops["outcome"] != "ok", f=("reenter", "leave"))
+    counted = {section for section, _ in rows_of_sections(run.sections, nested, "complete_ns")}
     handed_on = HandedOn(run, backing.owners)
     clients, left_ns = run.sections["client"].astype(str).tolist(), run.sections["end_ns"].tolist()
     asked_ns, start_ns = run.sections["asked_ns"].tolist(), run.sections["start_ns"].tolist()
@@ -151,11 +151,8 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
 
 def _disturbed(run: Recorded, client: str, node: str, from_ns: int, to_ns: int) -> bool:
     """Whether a fault can have hit the node, its link to the client, or the client in this time."""
-    return any(
-        hits_link(event, client, node) or client in event.halted_clients
-        for event, since, until in longest_windows(run.faults)
-        if since <= to_ns and until >= from_ns
-    )
+    faults = run.faults_within(from_ns, to_ns)
+    return any(hits_link(event, client, node) or client in event.halted_clients for event in faults)
 
 
 def _was_carried_out(run: Recorded, client: str, node: str, stay: _Stay, left_ns: int, done_ns: int) -> bool:
@@ -201,13 +198,12 @@ def _counted_twice(run: Recorded, one: _Ineffective) -> str:
     if (ledger := run.whole_ledger) is None or one.set_again:
         return ""
     client, life, section = run.sections.iloc[one.section][["client", "life", "section"]]
-    rows = ledger.rows
-    own = (rows["task"] == client) & (rows["life"] == life) & (rows["section"] == section) & rows["is_in_call"]
-    own &= rows["node"].isin(one.nodes) & rows["did"].isin(_COUNTS)
-    counts = rows[own.to_numpy(bool)]
-    raised = counts[((counts["f"] == "acquire") & (counts["outcome"] == "ok")).to_numpy(bool)]
-    lowered = counts["node"][(counts["f"] == "release").to_numpy(bool)].value_counts()
-    for (node, command), times in raised.groupby(["node", "command"], observed=True)["request"].nunique().items():
+    its = {"task": client, "life": life, "section": section, "is_in_call": True}
+    counts = where(ledger.rows, **its, node=one.nodes, did=_COUNTS)
+    raised = where(counts, f="acquire", outcome="ok")
+    lowered = where(counts, f="release")["node"].value_counts()
+    requests = raised.groupby(["node", "command"], observed=True)["request"].nunique().reset_index()
+    for node, command, times in rows_of(requests, "node", "command", "request"):
         if times > max(1, int(lowered.get(node, 0))):
             return str(command)
     return ""

@@ -30,7 +30,7 @@ from harness.explain.renewals import renewals_ended
 from harness.explain.requests import changes_where, how_sent
 from harness.explain.words import lasting
 from harness.figures import KeyFigures, Row
-from harness.history.groups import grouped, rows_of, rows_of_sections
+from harness.history.groups import grouped, rows_of, rows_of_sections, where, which
 from harness.history.leases import SLEW, derive_leases
 from harness.history.ledger import Change
 from harness.history.places_in_keys import places_in_keys
@@ -148,15 +148,15 @@ def _extended(run: Recorded) -> tuple[dict[int, list[_Told]], dict[int, list[int
     and when each was asked for.
 
     Who acquires once more may be told the validity that there was at first. Only a deadline leaves no doubt."""
-    again = (run.ops["f"] == "reenter") & (run.ops["outcome"] == "ok") & run.ops["deadline_ns"].notna()
-    asked = run.ops[((run.ops["f"] == "extend") | again).to_numpy(bool)]
+    again = which(run.ops, run.ops["deadline_ns"].notna(), f="reenter", outcome="ok")
+    asked = where(run.ops, again | which(run.ops, f="extend"))
     if not len(asked):
         return {}, {}
     asks: dict[int, list[int]] = grouped(rows_of_sections(run.sections, asked, "invoke_ns"))
     columns = ("f", "invoke_ns", "complete_ns")
     granted = [
         *rows_of_sections(run.sections, derive_leases(run.ops, run.faults), *columns, "deadline_min_ns"),
-        *rows_of_sections(run.sections, run.ops[again.to_numpy(bool)], *columns, "deadline_ns"),
+        *rows_of_sections(run.sections, run.ops[again], *columns, "deadline_ns"),
     ]
     leases = grouped((place, told) for place, *told in sorted(granted, key=lambda lease: lease[3]) if place in asks)
     return leases, asks
@@ -199,9 +199,8 @@ def _vouched_ns(run: Recorded, short: _Known) -> int | None:
     if lease.is_extension:
         return None
     section, ops = run.sections.iloc[lease.section], run.ops
-    own = (ops["f"] == "held") & (ops["outcome"] == "ok") & (ops["section"] == section.section)
-    own &= (ops["client"] == section.client) & (ops["invoke_ns"] <= lease.until_ns)
-    asked_ns = ops["invoke_ns"][own.to_numpy(bool)]
+    its = {"client": section.client, "section": section.section}
+    asked_ns = where(ops, ops["invoke_ns"] <= lease.until_ns, f="held", outcome="ok", **its)["invoke_ns"]
     return None if asked_ns.empty else int(asked_ns.max())
 
 

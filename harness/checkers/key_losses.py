@@ -19,7 +19,7 @@ from fencepost.history import process_of
 from harness.explain.kinds import FindingKind
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import rows_of
+from harness.history.groups import columns_of, rows_of
 from harness.history.handed_on import HandedOn
 from harness.history.key_owners import Owners
 from harness.history.recorded import Recorded
@@ -49,7 +49,7 @@ def check(run: Recorded) -> Answer:
     losses = _losses(run, owners)
     shared = _shared(run, owners)
     figures = Figures(len(losses["deleted"]), len(losses["overwritten"]), len(shared))
-    return Answer(figures, (*_single(run, owners, losses), *_shared_found(run, shared)))
+    return Answer(figures, (*_single(run, losses), *_shared_found(run, shared)))
 
 
 def _losses(run: Recorded, owners: Owners) -> dict[str, pd.DataFrame]:
@@ -65,14 +65,12 @@ def _losses(run: Recorded, owners: Owners) -> dict[str, pd.DataFrame]:
     holdings = owners.holdings[own_calls & ~replaced.reindex(owners.holdings.index)]
     own = holdings["section"].to_numpy(np.int64)
     start = run.sections["start_ns"].to_numpy(np.int64)[own]
-    until = np.minimum(
-        run.sections["end_ns"].to_numpy(np.int64)[own], run.sections["deadline_min_ns"].to_numpy(np.int64)[own]
-    )
+    until = np.minimum(*columns_of(run.sections, "end_ns", "deadline_min_ns"))[own]
     inside = (holdings["to_min_ns"].to_numpy(np.int64) >= start) & (holdings["to_max_ns"].to_numpy(np.int64) < until)
     return {how: holdings[inside & (holdings["ended"] == how).to_numpy()] for how in ("deleted", "overwritten")}
 
 
-def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> list[Finding]:
+def _single(run: Recorded, losses: dict[str, pd.DataFrame]) -> list[Finding]:
     """Losses on single nodes, which break nothing by themselves."""
     words: dict[str, tuple[FindingKind, Blame, str]] = {
         "deleted": (
@@ -124,8 +122,8 @@ def _shared(run: Recorded, owners: Owners) -> dict[str, list[int]]:
 def _take_turns(run: Recorded, rows: list[int]) -> bool:
     """Whether these sections are of one process, and none began while another one lasted."""
     own = run.sections.iloc[rows].sort_values("start_ns")
-    began, ended = own["start_ns"].to_numpy(np.int64)[1:], own["end_ns"].to_numpy(np.int64)[:-1]
-    return len(set(map(process_of, own["client"].astype(str)))) == 1 and bool((began >= ended).all())
+    began, ended = columns_of(own, "start_ns", "end_ns")
+    return len(set(map(process_of, own["client"].astype(str)))) == 1 and bool((began[1:] >= ended[:-1]).all())
 
 
 def _shared_found(run: Recorded, shared: dict[str, list[int]]) -> list[Finding]:

@@ -22,8 +22,8 @@ from typing import Final, Literal, NamedTuple
 from fencepost.history import FaultEvent
 from fencepost.quorum import quorum
 from harness.explain.another_key import Use
-from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
-from harness.history.groups import rows_of
+from harness.history.fault_windows import FOREVER_NS, hits_link, meet
+from harness.history.groups import rows_of, where
 from harness.history.handed_on import HandedOn
 from harness.history.held_keys import HeldKey
 from harness.history.key_owners import Owners
@@ -83,8 +83,7 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> dict[
     of_section = ("client", "life", "section", "deadline_min_ns", "asked_ns", "start_ns", "end_ns")
     sections = list(rows_of(run.sections, *of_section))
     health, misled = _Health(run), run.wrong_clocks.mislead
-    is_lost = run.ops["f"].isin(("extend", "held")) & (run.ops["outcome"] == "fail")
-    told_lost = set(rows_of(run.ops[is_lost.to_numpy(bool)], "client", "life", "section"))
+    told_lost = set(rows_of(where(run.ops, f=_WHILE_INSIDE, outcome="fail"), "client", "life", "section"))
     f = run.ledger.calls.f if run.ledger is not None else ()
     found: dict[After, list[Key]] = {"release": [], "release unsent": [], "release denied": []}
     replaced = dict[tuple[str, int], tuple[str, ...]]()
@@ -183,7 +182,7 @@ class _Health:
     """When nothing was in the way of a client's requests, as far as is known."""
 
     def __init__(self, run: Recorded) -> None:
-        self._faults = longest_windows(run.faults)
+        self._faults_within = run.faults_within
         self._waits_of = cache(run.waits_of)
         self._waits = [wait for waits in run.kept_waiting.values() for wait in waits]
         # Like a client that ends, a call that is cancelled need not have sent what frees its key.
@@ -195,12 +194,8 @@ class _Health:
         have arrived."""
         waits = self._waits if client is None else self._waits_of(client)
         return not (
-            any(
-                _stops(event, client, node)
-                for event, since, until in self._faults
-                if since <= to_ns and until >= from_ns
-            )
-            or any(since <= to_ns and until >= from_ns for since, until in waits)
+            any(_stops(event, client, node) for event in self._faults_within(from_ns, to_ns))
+            or meet(waits, from_ns, to_ns)
             or any(client in (None, who) and since <= to_ns and until >= from_ns for who, since, until in self._ended)
         )
 

@@ -27,7 +27,7 @@ from harness.checkers.acquire_timeouts import SLACK_MS
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.words import lasting
 from harness.figures import CheckerFigures, Row
-from harness.history.groups import Ints, known, rows_of_sections
+from harness.history.groups import Ints, known, rows_of_sections, where
 from harness.history.leases import derive_leases
 from harness.history.quorum_support import Backing, Loss
 from harness.history.recorded import Recorded, named
@@ -107,9 +107,7 @@ def _slack_ns(run: Recorded) -> int:
 
 def _slow(ops: pd.DataFrame, slack_ns: int) -> pd.DataFrame:
     """The acquires that took longer than the slack. Most did not, and only these can be late."""
-    is_slow = _said_ns(ops) - ops["invoke_ns"].to_numpy(np.int64) > slack_ns
-    slow: pd.DataFrame = ops[is_slow & (ops["f"] == "acquire").to_numpy(np.bool_)]
-    return slow
+    return where(ops, _said_ns(ops) - ops["invoke_ns"].to_numpy(np.int64) > slack_ns, f="acquire")
 
 
 def _over_ns(backing: Backing, section: int, invoke_ns: int, said_ns: int) -> int | None:

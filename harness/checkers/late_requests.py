@@ -29,7 +29,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.calls import GRANTS
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import rows_of
+from harness.history.groups import rows_of, where, which
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 from harness.history.sent_after import SLACK_NS, SentAfter
@@ -94,7 +94,7 @@ def check(run: Recorded) -> Answer:
 def _late(run: Recorded, ledger: Ledger) -> Iterator[tuple[After, LateRequest]]:
     rows = ledger.rows
     beside = _beside_calls(ledger)
-    own = rows["what"].isin(_KEEPS) & (~rows["is_in_call"] | beside) & rows["key"].isin(list(run.lock_keys))
+    own = which(rows, ~rows["is_in_call"] | beside, what=_KEEPS, key=run.lock_keys)
     if not own.any():
         return
     holders, sent_after, answered = (
@@ -102,7 +102,7 @@ def _late(run: Recorded, ledger: Ledger) -> Iterator[tuple[After, LateRequest]]:
         SentAfter.of(run, ledger.wire),
         dict[tuple[str, ...], int](),
     )
-    for row in np.flatnonzero(own.to_numpy(bool)).tolist():
+    for row in np.flatnonzero(own).tolist():
         change = ledger.change(row)
         end = holders.end_of(change)
         if end is None or not sent_after.is_certain(change, end.at_ns, is_round=end.after == "release"):
@@ -130,21 +130,14 @@ def _asked_ns(ledger: Ledger, change: Change, end: _End) -> int:
 def _beside_calls(ledger: Ledger) -> Any:
     """By row of the ledger, whether the request was sent during a call that has nothing to do with it: an earlier call
     had set the value, and what this one asks the node for the key goes over other connections."""
-    rows, sent = ledger.rows, ledger.sent
-    setting = (
-        rows["what"].isin(_KEEPS) & rows["is_in_call"] & rows["value"].notna() & (rows["request"] >= 0)
-    ).to_numpy()
+    rows = ledger.rows
+    setting = which(rows, rows["value"].notna(), rows["request"] >= 0, what=_KEEPS, is_in_call=True)
     first: dict[tuple[str, str, str], int] = {}
     beside = np.zeros(len(rows), bool)
-    names = ("client", "key", "value", "call", "node", "connection", "invoke_ns", "complete_ns")
-    for row, (client, key, value, call, node, connection, since_ns, until_ns) in zip(
-        np.flatnonzero(setting).tolist(), rows_of(rows[setting], *names), strict=True
-    ):
-        if first.setdefault((client, key, value), call) == call:
-            continue
-        asked = [one for one in sent.between(client, node, since_ns, until_ns) if key in one.keys]
-        others = {one.connection for one in asked if value not in one.arguments}
-        beside[row] = bool(others) and connection not in others
+    for change in map(ledger.change, np.flatnonzero(setting).tolist()):
+        of, call = (change["client"], change["key"], change["value"]), change["call"]
+        if first.setdefault(of, call) != call:
+            beside[change["row"]] = ledger.is_beside_its_call(change, change["client"])
     return beside
 
 
@@ -156,12 +149,12 @@ class _KeySetters:
         rows, calls = ledger.rows, ledger.calls
         self._of_value: defaultdict[tuple[str, str, str], set[int]] = defaultdict(set)
         self._of_owner: defaultdict[int, set[int]] = defaultdict(set)
-        granting = rows[rows["f"].isin(GRANTS) & rows["is_in_call"] & ~beside & (rows["owner"] >= 0)]
+        granting = where(rows, ~beside, rows["owner"] >= 0, f=GRANTS, is_in_call=True)
         for client, key, value, owner, call in rows_of(granting, "client", "key", "value", "owner", "call"):
             self._of_owner[owner].add(call)
             if value is not None:
                 self._of_value[client, key, value].add(call)
-        self._shared = set(rows["owner"][rows["what"] == "changed"].tolist())
+        self._shared = set(where(rows, what="changed")["owner"].tolist())
         released = np.flatnonzero((calls.f == "release") & (calls.outcome == "ok")).tolist()
         self._released = {self._section(call): int(calls.complete_ns[call]) for call in released}
         setting = {self._section(call) for some in self._of_owner.values() for call in some}

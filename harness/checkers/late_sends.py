@@ -21,15 +21,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-import numpy as np
-
 from fencepost.history import process_of
 from fencepost.text import listed, milliseconds, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.commands import BLOCKING, LISTEN
 from harness.history.fault_windows import FOREVER_NS, merged
-from harness.history.groups import grouped, rows_of
+from harness.history.groups import grouped, rows_of, where
 from harness.history.ledger import Change, Ledger
 from harness.history.link_activity import Activity
 from harness.history.recorded import Recorded
@@ -96,14 +94,12 @@ def _late(run: Recorded, ledger: Ledger) -> Iterator[_HeldUp]:
 def _calls(run: Recorded, ledger: Ledger) -> dict[tuple[str, str, int], Change]:
     """By releasing or extending call, the first request in it that changed the key which the section had set. Which
     task of a process sent that is not always on record: whose key it was is."""
-    rows, ops = ledger.rows, run.ops
-    own = ops[ops["f"].isin(_CALLS).to_numpy(bool)]
-    names = ("client", "section", "f", "invoke_ns", "complete_ns")
-    calls = grouped(((client, section), call) for client, section, *call in rows_of(own, *names))
+    rows, names = ledger.rows, ("client", "section", "f", "invoke_ns", "complete_ns")
+    own = rows_of(where(run.ops, f=_CALLS), *names)
+    calls = grouped(((client, section), call) for client, section, *call in own)
     found: dict[tuple[str, str, int], Change] = {}
-    is_change = rows["what"].isin(["deleted", "prolonged"]) & (rows["request"] >= 0) & (rows["owner"] >= 0)
-    places = np.flatnonzero(is_change.to_numpy(bool))
-    for place in places[np.argsort(rows["from_client_ns"].to_numpy(np.int64)[places], kind="stable")].tolist():
+    changes = where(rows, rows["request"] >= 0, rows["owner"] >= 0, what=("deleted", "prolonged"))
+    for place in changes.sort_values("from_client_ns", kind="stable").index.tolist():
         change = ledger.change(place)
         setter = ledger.change(int(change["owner"]))
         task, section, sent_ns = setter["task"], setter["section"], change["from_client_ns"]
@@ -118,14 +114,14 @@ def _calls(run: Recorded, ledger: Ledger) -> dict[tuple[str, str, int], Change]:
 def _taken(client: Activity, since_ns: int, until_ns: int, over: int) -> list[str]:
     """What held each connection of the client in this time; empty if one of them was not taken, if the client sent
     anything that does not block, or if the one over which it went on was not taken until then."""
-    rows = client.requests[(client.requests["from_client_ns"] >= 0).to_numpy(bool)]
-    meanwhile = (rows["from_client_ns"] >= since_ns) & (rows["from_client_ns"] < until_ns - _SOON_NS)
-    if not rows["command"][meanwhile.to_numpy(bool)].isin(BLOCKING).all():
+    rows = where(client.requests, client.requests["from_client_ns"] >= 0)
+    meanwhile = where(rows, rows["from_client_ns"].between(since_ns, until_ns - _SOON_NS, inclusive="left"))
+    if not meanwhile["command"].isin(BLOCKING).all():
         return []
     held: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     by: dict[int, str] = {}
     names = ("connection", "command", "from_client_ns", "to_client_ns")
-    for connection, command, sent_ns, told_ns in rows_of(rows[(rows["from_client_ns"] < until_ns)], *names):
+    for connection, command, sent_ns, told_ns in rows_of(where(rows, rows["from_client_ns"] < until_ns), *names):
         held[connection] += []
         if command in BLOCKING:
             done_ns = FOREVER_NS if told_ns < 0 or command in LISTEN else told_ns

@@ -31,10 +31,10 @@ import pandas as pd
 
 from fencepost.text import milliseconds
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
-from harness.explain.requests import changes_where, how_sent
+from harness.explain.requests import how_sent
 from harness.explain.words import at, lasting
 from harness.figures import CheckerFigures
-from harness.history.groups import Bools, Ints, rows_of
+from harness.history.groups import Bools, Ints, rows_of, which
 from harness.history.leases import SLEW, derive_leases, find_lapses
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer, Finding
@@ -86,12 +86,11 @@ def _lost(run: Recorded, evidence: Evidence, case: Case) -> Told:
         "after its lease had ended; for some time no majority of the nodes had held its key"
     )
     if ledger is not None:
-        rows = ledger.rows
-        own = (rows["what"] == "set") & (rows["f"] == "extend") & (rows["task"] == example["client"])
-        own &= (rows["section"] == example["section"]) & (rows["life"] == example["life"])
-        own &= (rows["complete_ns"] - run.at_ns(example["at_ms"])).abs() <= 1
-        for change in changes_where(ledger, own)[-1:]:
-            how = how_sent(run, change)
+        its = {"task": example["client"], "life": example["life"], "section": example["section"]}
+        is_then = (ledger.rows["complete_ns"] - run.at_ns(example["at_ms"])).abs() <= 1
+        own = which(ledger.rows, is_then, **its, what="set", f="extend")
+        for row in np.flatnonzero(own)[-1:].tolist():
+            how = how_sent(run, ledger.change(row))
             return Told(f"{text}. The extension set the key anew: {how}.", cause="set by an extension")
     return Told(f"{text}.")
 

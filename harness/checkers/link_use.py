@@ -19,6 +19,7 @@ import numpy as np
 from fencepost.history import process_of
 from fencepost.text import listed, plural
 from harness.figures import CheckerFigures, Part, Row
+from harness.history.groups import where
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
 
@@ -133,8 +134,8 @@ def _sections_on_nodes(run: Recorded) -> Counter[Link]:
     found: Counter[Link] = Counter()
     if run.owners is None or run.owners.copies:
         return found
-    holdings = run.owners.holdings
-    owned = holdings[(holdings["section"] >= 0).to_numpy(np.bool_)][["node", "section"]].drop_duplicates()
+    holdings = run.owners.holdings[["node", "section"]]
+    owned = where(holdings, holdings["section"] >= 0).drop_duplicates()
     clients = run.sections["client"].astype(str).to_numpy()
     for node, rows in owned.groupby(owned["node"].astype(str)):
         for client, number in _of_the_busiest_task(clients[rows["section"].to_numpy(np.int64)]).items():

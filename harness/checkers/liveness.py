@@ -21,13 +21,12 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.figures import CheckerFigures, Row, Tile
 from harness.history.fault_windows import between, last_ends, majority_windows
+from harness.history.groups import Ints, columns_of
 from harness.history.ledger import Change
 from harness.history.left_behind import left_entry, left_mutex
 from harness.history.permits_out import permits_out
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Blame, Finding
-
-Ints = npt.NDArray[np.int64]
 
 _TTLS_TO_RECOVER: Final = 2
 """A key that was set as late as the heal is gone one TTL later; without a grant for this long, something is stuck."""
@@ -116,8 +115,7 @@ def _from(at_ms: float | None) -> str:
 
 
 def check(run: Recorded) -> Answer:
-    start: Ints = run.sections["start_ns"].to_numpy(np.int64)
-    wait_ms = (start - run.sections["asked_ns"].to_numpy(np.int64)) / 1e6
+    start, asked = columns_of(run.sections, "start_ns", "asked_ns")
     by_client = run.sections["client"].value_counts()
     by_client = by_client[by_client > 0]
     clients = run.config.user_names
@@ -128,7 +126,7 @@ def check(run: Recorded) -> Answer:
     ungranted_ns, ungranted_at_ns = _longest_gap(start, [(begin, end)])
     first_ms, all_ms = _recovery(run)
     figures = Figures(
-        wait_ms=spread(wait_ms),
+        wait_ms=spread((start - asked) / 1e6),
         longest_gap_ms=_ms(gap_ns),
         longest_gap_at_ms=None if gap_at_ns is None else _ms(gap_at_ns - begin),
         recovery_first_ms=first_ms,
@@ -202,8 +200,7 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
     if first_ms is not None or healed_ns is None or stop_ns is None:
         return ()
     # A client that acquired before the heal may rightfully keep the lock for longer by extending its lease.
-    sections = run.sections
-    held: Ints = np.minimum(sections["end_ns"].to_numpy(np.int64), sections["deadline_max_ns"].to_numpy(np.int64))
+    held = np.minimum(*columns_of(run.sections, "end_ns", "deadline_max_ns"))
     free_ns = max(healed_ns, int(held.max(initial=healed_ns)))
     # Nor may keys have expired that a clock kept for longer.
     free_ns = max([free_ns, *(until for _, until in run.wrong_clocks.times)])

@@ -26,12 +26,9 @@ One such section may be a delay that is not on record. `LEAST` of them are a loc
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
-
-import numpy as np
 
 from fencepost.history import process_of
 from fencepost.quorum import quorum
@@ -41,7 +38,7 @@ from harness.explain.renewals import renewed_another_key
 from harness.figures import KeyFigures, Row
 from harness.history.calls import GRANTS
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import rows_of
+from harness.history.groups import columns_of, grouped, rows_of, where, which
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Ledger
 from harness.history.link_activity import Activity
@@ -103,10 +100,10 @@ def check(run: Recorded) -> Answer:
     ledger = run.whole_ledger
     if ledger is None or run.config.renewal_ms is None:
         return Answer()
-    length = run.sections["end_ns"].to_numpy(np.int64) - run.sections["start_ns"].to_numpy(np.int64)
+    start, end = columns_of(run.sections, "start_ns", "end_ns")
     missed = sorted(_missed(run, ledger), key=lambda one: one.at_ns)
     missed = missed if len(missed) >= LEAST else []
-    figures = Figures(int((length > run.lease_ms * 1e6).sum()), len(missed))
+    figures = Figures(int((end - start > run.lease_ms * 1e6).sum()), len(missed))
     if not missed:
         return Answer(figures)
     text = (
@@ -143,19 +140,15 @@ def _missed(run: Recorded, ledger: Ledger) -> Iterator[_Missed]:
 
 def _granted(run: Recorded, ledger: Ledger) -> dict[int, _Granted]:
     """By section."""
-    rows, places = ledger.rows, run.places
-    own = rows[rows["key"].isin(list(run.lock_keys)).to_numpy(bool)]
-    is_set = own["what"].isin(["set", "overwritten", "changed"]) & own["f"].isin(GRANTS) & own["is_in_call"]
-    set_by = own[(is_set & (own["outcome"] == "ok")).to_numpy(bool)]
-    ends = own[own["what"].isin(ENDINGS).to_numpy(bool)]
-    end_of = {of: (str(what), at) for of, what, at in rows_of(ends, "of", "what", "at_ns")}
-    is_nested = own["f"].isin(_NESTED) & own["is_in_call"] & own["what"].isin(["prolonged", "changed"])
-    nested, renewed = defaultdict[Any, list[int]](list), defaultdict[Any, list[int]](list)
-    for *of, at_ns in rows_of(own[is_nested.to_numpy(bool)], "task", "life", "section", "at_ns"):
-        nested[tuple(of)].append(at_ns)
-    is_renewed = (own["what"] == "prolonged") & ~is_nested
-    for *of, at_ns in rows_of(own[is_renewed.to_numpy(bool)], "of", "client", "at_ns"):
-        renewed[tuple(of)].append(at_ns)
+    own, places = where(ledger.rows, key=run.lock_keys), run.places
+    set_by = where(own, what=("set", "overwritten", "changed"), f=GRANTS, is_in_call=True, outcome="ok")
+    ends = rows_of(where(own, what=ENDINGS), "of", "what", "at_ns")
+    end_of = {of: (str(what), at) for of, what, at in ends}
+    is_nested = which(own, f=_NESTED, is_in_call=True, what=("prolonged", "changed"))
+    in_nested = rows_of(own[is_nested], "task", "life", "section", "at_ns")
+    nested = grouped((tuple(of), at_ns) for *of, at_ns in in_nested)
+    prolonged = rows_of(where(own, ~is_nested, what="prolonged"), "of", "client", "at_ns")
+    renewed = grouped((tuple(of), at_ns) for *of, at_ns in prolonged)
     found: dict[int, _Granted] = {}
     for node, key, owner, client, *of in rows_of(set_by, "node", "key", "owner", "client", "task", "life", "section"):
         if (section := places.get(tuple(of))) is None:
@@ -179,9 +172,8 @@ def _how_many(missed: Sequence[_Missed]) -> str:
 
 def _asked(run: Recorded, section: Any) -> Iterator[tuple[str, int]]:
     """Each answer to whether the lock was still held, and when."""
-    ops = run.ops
-    own = (ops["f"] == "held") & (ops["section"] == section.section) & (ops["client"] == section.client)
-    yield from rows_of(ops[(own & (ops["life"] == section.life)).to_numpy(bool)], "outcome", "complete_ns")
+    own = where(run.ops, f="held", client=section.client, life=section.life, section=section.section)
+    return rows_of(own, "outcome", "complete_ns")
 
 
 def _denied_ns(run: Recorded, section: Any) -> int:

@@ -26,7 +26,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import changes_where, client_of, how_sent
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import grouped, rows_of
+from harness.history.groups import grouped, rows_of, where
 from harness.history.key_holdings import Watched
 from harness.history.key_owners import Owners
 from harness.history.recorded import Recorded
@@ -231,8 +231,7 @@ class _CallsAgain:
 
     def __init__(self, run: Recorded, owners: Owners) -> None:
         self._of_clients = owners.of_clients
-        acquires = run.calls("acquire")
-        acquires = acquires[(acquires["outcome"] != "fail").to_numpy(bool)]
+        acquires = where(run.ops, run.ops["outcome"] != "fail", f="acquire")
         calls = sorted(rows_of(acquires, "invoke_ns", "life", "client", "key"), key=lambda call: call[:2])
         self._calls: Mapping[tuple[str, str], list[tuple[int, int]]] = grouped(
             ((run.config.owner_of(client), key), (at_ns, life)) for at_ns, life, client, key in calls
@@ -329,8 +328,8 @@ def _set_late(run: Recorded, orphan: _Orphan) -> dict[str, object]:
     """By which request, if it was set when its owner had given it up."""
     if orphan.cause != "set too late" or run.ledger is None:
         return {}
-    change = next(iter(changes_where(run.ledger, run.ledger.rows["event"] == orphan.event)), None)
-    if change is None or change["cause"] != "request":
+    row = run.ledger.row_of.get(orphan.event)
+    if row is None or (change := run.ledger.change(row))["cause"] != "request":
         return {}
     is_renewal = not change["is_in_call"] and change["f"] in _INSIDE
     return {"by": client_of(change), "sent": how_sent(run, change), "in_background": is_renewal}

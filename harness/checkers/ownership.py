@@ -41,7 +41,7 @@ from harness.figures import KeyFigures, Row
 from harness.history.calls import GRANTS, NO_CALL
 from harness.history.commands import SET
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import grouped, known, rows_of
+from harness.history.groups import columns_of, grouped, known, rows_of, where, which
 from harness.history.ledger import Change, Ledger
 from harness.history.lock_keys import by_its_setter, keys_of_single_sections
 from harness.history.members import Member, taken_members, takes_the_key
@@ -57,7 +57,6 @@ _DID: Final[Mapping[How, tuple[str, str]]] = {
     "removed": ("removed", "member"),
 }
 _READS: Final = ("GET", "HGET", "HGETALL", "HMGET", "MGET", "GETEX")
-_OF_SETTER: Final = ("event", "client", "by", "task", "life", "f", "section", "outcome", "at_ns", "from_client_ns")
 
 _ROUNDED_NS: Final = 50_000_000
 """A time to live is read a little later than it is set."""
@@ -130,13 +129,9 @@ def check(run: Recorded) -> Answer:
 def _touched(run: Recorded, ledger: Ledger, keys: Set[str], single: set[str]) -> Iterator[tuple[int, Touched]]:
     """By the row of the ledger. `single`: the keys that are one section's alone, of a lock that lets several in."""
     rows = ledger.rows
-    what = rows["what"].astype(str).to_numpy(object)
-    of = rows["of"].to_numpy(np.int64)
-    own = np.isin(what, _HOW) & (of >= 0) & rows["is_seen"].to_numpy(bool)
-    own &= rows["key"].isin(list(keys)).to_numpy(bool)
-    own &= (rows["cause"] == "request").to_numpy(bool)
     # What a script sets anew for as long as it was to live is not prolonged.
-    own &= (what != "prolonged") | (rows["until_ns"] - _ROUNDED_NS > rows["had_until_ns"]).to_numpy(bool)
+    is_more = (rows["what"] != "prolonged") | (rows["until_ns"] - _ROUNDED_NS > rows["had_until_ns"])
+    own = which(rows, is_more, rows["of"] >= 0, what=_HOW, is_seen=True, key=keys, cause="request")
     if not own.any():
         return
     holders = _KeyOwners(run, ledger, single)
@@ -166,9 +161,8 @@ class _KeyOwners:
 
     def __init__(self, run: Recorded, ledger: Ledger, single: set[str]) -> None:
         rows, self._single = ledger.rows, single
-        self._rows: dict[str, list[Any]] = {name: rows[name].tolist() for name in _OF_SETTER}
+        self._change, self._is_copy = ledger.change, ledger.is_copy
         self._calls, self._handed_over, self._marks = ledger.calls, ledger.handed_over, run.unowned.marks
-        self._is_copy = ledger.is_copy
         self._is_one_node, self._ttl_ns = run.config.nodes == 1, int(run.config.ttl_ms * 1e6)
         self._places, self._overlong = run.places, set[int]()
         if run.owners is not None:
@@ -177,23 +171,20 @@ class _KeyOwners:
             }
         released = run.calls("release")
         self._left = {tuple(of): at for *of, at in rows_of(released, "client", "life", "section", "complete_ns")}
-        self._end, self._deadline = (
-            run.sections[name].to_numpy(np.int64).tolist() for name in ("end_ns", "deadline_min_ns")
-        )
+        self._end, self._deadline = columns_of(run.sections, "end_ns", "deadline_min_ns")
         self._requested = known(run.sections["requested_ns"])[1].tolist()
         self._values = run.owners.values if not run.is_exclusive and run.owners is not None else None
-        what, of = rows["what"].astype(str), rows["of"].to_numpy(np.int64)
-        is_extended = (what == "changed") & (rows["f"] == "extend") & (rows["outcome"] == "ok") & by_its_setter(rows)
-        extended = rows_of(rows[is_extended.to_numpy(bool)], "of", "from_client_ns")
-        self._extended: dict[int, list[int]] = grouped(extended)
-        self._shared = set(of[(what == "changed").to_numpy(bool) & ~by_its_setter(rows)].tolist())
+        by_setter = by_its_setter(rows)
+        extended = where(rows, by_setter, what="changed", f="extend", outcome="ok")
+        self._extended: dict[int, list[int]] = grouped(rows_of(extended, "of", "from_client_ns"))
+        self._shared = set(where(rows, ~by_setter, what="changed")["of"].tolist())
 
     def of(self, row: Any) -> _Holder | None:
         """Which client owned the key when this happened to it; None if none did, or that is not known."""
         is_mark = row["was"] in self._marks if isinstance(row["was"], str) else bool(self._marks)
         if row["of"] in self._shared or is_mark or self._is_copy(row["of"]):
             return None
-        setter = {name: column[row["of"]] for name, column in self._rows.items()}
+        setter = {**self._change(row["of"])}
         if (call := self._handed_over.get(row["of"])) == NO_CALL:
             return None
         if call is not None:

@@ -27,7 +27,7 @@ from fencepost.text import count
 from harness.checkers.starvation import CROWD
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
-from harness.history.fault_windows import merged
+from harness.history.fault_windows import meet, merged
 from harness.history.groups import grouped, rows_of
 from harness.history.recorded import Recorded
 from harness.history.stretches import Stretch
@@ -81,8 +81,7 @@ class _Handover(NamedTuple):
 
 
 def _handovers(run: Recorded) -> Iterator[_Handover]:
-    rows = rows_of(recorded_waits(run, 0), "key", "client", "since", "until")
-    waits = grouped(((key, client), (since, until)) for key, client, since, until in rows)
+    waits = grouped(((one.key, one.client), (one.since_ns, one.until_ns)) for one in recorded_waits(run, 0))
     lease_ns = round(run.lease_ms * 1e6)
     faulty = {
         client: merged(
@@ -100,7 +99,7 @@ def _handovers(run: Recorded) -> Iterator[_Handover]:
                 for other in run.config.user_names
                 if other != holder
                 and _covers(waits[key, other], free_ns, start)
-                and not _touches(faulty[other], free_ns, start)
+                and not meet(faulty[other], free_ns, start)
             )
             if client in rivals and len(rivals) > 1:
                 yield _Handover(key, start, client, rivals)
@@ -110,10 +109,6 @@ def _handovers(run: Recorded) -> Iterator[_Handover]:
 def _covers(windows: Windows, since_ns: int, until_ns: int) -> bool:
     place = int(np.searchsorted([since for since, _ in windows], since_ns, "right")) - 1
     return place >= 0 and windows[place][1] >= until_ns
-
-
-def _touches(windows: Windows, since_ns: int, until_ns: int) -> bool:
-    return any(began <= until_ns and done >= since_ns for began, done in windows)
 
 
 def _shares(handovers: list[_Handover]) -> Iterator[_Share]:

@@ -19,8 +19,8 @@ import pandas as pd
 from fencepost.text import count, milliseconds, number
 from harness.checkers.liveness import Spread, spread
 from harness.figures import CheckerFigures, Part, Row, Table, Tile
-from harness.history.fault_windows import longest_windows, merged
-from harness.history.groups import Codes, Ints
+from harness.history.fault_windows import merged
+from harness.history.groups import Codes, Ints, columns_of, where
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
 
@@ -113,13 +113,12 @@ class Figures(CheckerFigures, frozen=True):
 
 def check(run: Recorded) -> Answer:
     start_ns, healed_ns, end_ns = _edges(run)
-    faulty = merged(((since, until) for _, since, until in longest_windows(run.faults)), start_ns, healed_ns)
+    faulty = merged(((since, until) for _, since, until in run.fault_windows), start_ns, healed_ns)
     faulty_ns = sum(until - since for since, until in faulty)
     length_ns = {"calm": healed_ns - start_ns - faulty_ns, "faults": faulty_ns, "recovery": end_ns - healed_ns}
     ops, sections = run.ops, run.sections
-    asked, began = (
-        _phase(times.to_numpy(np.int64), faulty, healed_ns) for times in (ops["invoke_ns"], sections["start_ns"])
-    )
+    times = (ops["invoke_ns"], sections["start_ns"])
+    asked, began = (_phase(each.to_numpy(np.int64), faulty, healed_ns) for each in times)
     phases = {
         name: _seen(ops[asked == place], length_ns[name] / 1e9, int((began == place).sum()))
         for place, name in enumerate(PHASES)
@@ -146,7 +145,7 @@ def _phase(at: Ints, faulty: list[tuple[int, int]], healed_ns: int) -> Codes:
 
 def _seen(ops: pd.DataFrame, seconds: float, sections: int) -> Phase:
     """`ops`: those of the phase."""
-    acquires, took_ms = ops[(ops["f"] == "acquire").to_numpy(np.bool_)], _acquire_ms(ops)
+    acquires, took_ms = where(ops, f="acquire"), _acquire_ms(ops)
     p50, p99 = np.percentile(took_ms, [50, 99]).tolist() if len(took_ms) else (None, None)
     # In the order of the names' first appearance, which decides between errors that are as frequent.
     outcomes, errors = (
@@ -168,6 +167,5 @@ def _seen(ops: pd.DataFrame, seconds: float, sections: int) -> Phase:
 
 def _acquire_ms(ops: pd.DataFrame) -> npt.NDArray[np.float64]:
     """How long granted acquires took."""
-    granted = ops[((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy(np.bool_)]
-    took_ms: npt.NDArray[np.float64] = (granted["complete_ns"] - granted["invoke_ns"]).to_numpy(np.int64) / 1e6
-    return took_ms
+    invoke, complete = columns_of(where(ops, f="acquire", outcome="ok"), "invoke_ns", "complete_ns")
+    return (complete - invoke) / 1e6

@@ -28,8 +28,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import who_did
 from harness.figures import CheckerFigures
 from harness.history.commands import SCRIPTED
-from harness.history.fault_windows import longest_windows
-from harness.history.groups import rows_of
+from harness.history.groups import columns_of, rows_of, where
 from harness.history.key_changes import ENDINGS, SETS
 from harness.history.ledger import Change
 from harness.history.recorded import Recorded
@@ -44,17 +43,16 @@ class Figures(CheckerFigures, frozen=True):
 
 
 def check(run: Recorded) -> Answer:
-    ops = run.ops
-    released = ops[(ops["f"] == "release") & (ops["outcome"] == "fail")]
+    released = run.calls("release", "fail")
     if released.empty:
         return Answer(Figures(0))
     names = ["client", "life", "section"]
     held = run.sections[[*names, "asked_ns", "deadline_min_ns"]].astype({"client": str})
     both = released[[*names, "key", "invoke_ns", "complete_ns"]].astype({"client": str}).merge(held, on=names)
     both = both[both["complete_ns"] < both["deadline_min_ns"]]
-    begun, done = both["asked_ns"].to_numpy(np.int64), both["complete_ns"].to_numpy(np.int64)
+    begun, done = columns_of(both, "asked_ns", "complete_ns")
     disturbed = np.zeros(len(both), np.bool_)
-    for _, since, until in longest_windows(run.faults):
+    for _, since, until in run.fault_windows:
         disturbed |= (since <= done) & (until >= begun)
     lost = both[~disturbed & ~_may_have_been_held(run, both)]
     lost = lost[[not _deleted_by_its_release(run, *of) for of in rows_of(lost, "client", "life", "section")]]
@@ -112,13 +110,11 @@ def _ends(run: Recorded, client: str, life: int, section: int) -> _Ends:
     ledger = run.ledger
     if ledger is None:
         return _Ends()
-    rows = ledger.rows[ledger.rows["key"].isin(list(run.lock_keys)).to_numpy(bool)]
-    its = (rows["task"] == client) & (rows["life"] == life) & (rows["section"] == section)
-    is_granted = its & (rows["f"] == "acquire") & (rows["outcome"] == "ok")
-    is_set, takes_over = rows["what"].isin(SETS), rows["what"] == "prolonged"
-    last = rows[(is_granted & (is_set | takes_over)).to_numpy(bool)].groupby("node", observed=True).tail(1)
+    rows = where(ledger.rows, key=run.lock_keys)
+    its = {"task": client, "life": life, "section": section, "f": "acquire", "outcome": "ok"}
+    last = where(rows, **its, what=(*SETS, "prolonged")).groupby("node", observed=True).tail(1)
     begun = last["of"].where(last["what"] == "prolonged", last.index)
-    ends = rows[(rows["what"].isin(ENDINGS) & rows["of"].isin(begun)).to_numpy(bool)]
+    ends = where(rows, what=ENDINGS, of=begun.tolist())
     changes = [ledger.change(int(row)) for row in ends.index]
     by_request = [one for one in changes if one["what"] in _TAKES and one["cause"] == "request"]
     return _Ends(len(last), rows["node"].nunique(), by_request)

@@ -26,6 +26,7 @@ from harness.explain.node_replies import few_had_granted
 from harness.explain.renewals import renewals_ended
 from harness.explain.requests import may_be_of, who_did
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
+from harness.history.groups import where, which
 from harness.history.quorum_support import LOSSES, Backing, Loss, WeakStretch, in_words, losses_by_node
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer, Blame, Finding, worst_first
@@ -165,9 +166,9 @@ def _own_doing(run: Recorded, side: Side, example: Mapping[str, Any]) -> str | N
         return None
     rows = ledger.rows
     until_ns = run.at_ns(example["at_ms"])
-    gone = rows[((rows["what"] == how) & (rows["owner"] >= 0) & (rows["at_ns"] <= until_ns + _ROUNDED_NS))]
+    gone = where(rows, rows["owner"] >= 0, rows["at_ns"] <= until_ns + _ROUNDED_NS, what=how)
     setters = rows.iloc[gone["owner"].to_numpy(np.int64)]
-    last = gone[side.made(setters).to_numpy(bool)].groupby("node", observed=True).tail(1)
+    last = where(gone, side.made(setters)).groupby("node", observed=True).tail(1)
     asked = last.index if how == "deleted" else last["owner"]
     changes = [ledger.change(int(row)) for row in asked]
     if how == "deleted":
@@ -186,10 +187,10 @@ def _set_anew(run: Recorded, side: Side, example: Mapping[str, Any]) -> str | No
         return None
     rows = run.ledger.rows
     from_ns = run.at_ns(example["at_ms"]) - _ROUNDED_NS
-    own = rows[(side.made(rows) & (rows["what"] == "set")).to_numpy(bool)]
-    is_asked = own["is_in_call"] & own["f"].isin(["acquire", "reenter"])
-    is_own = own["value"].isin(own["value"][is_asked].dropna().tolist()) & ~is_asked
-    anew = own.index[(is_own & own["at_ns"].between(from_ns, side.end_ns)).to_numpy(bool)]
+    own = where(rows, side.made(rows), what="set")
+    is_asked = which(own, is_in_call=True, f=("acquire", "reenter"))
+    values = own["value"][is_asked].dropna().tolist()
+    anew = where(own, ~is_asked, own["at_ns"].between(from_ns, side.end_ns), value=values).index
     if not len(anew):
         return None
     return who_did(run, run.ledger.change(int(anew[0])), side.client, "set the key anew")

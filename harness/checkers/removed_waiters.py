@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Final
 
-import numpy as np
 import pandas as pd
 
 from fencepost.text import milliseconds, plural
@@ -35,7 +34,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.requests import client_of, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.commands import ADD, RENEW
-from harness.history.groups import rows_of
+from harness.history.groups import rows_of, where
 from harness.history.ledger import Change, Ledger
 from harness.history.lost_entries import LOST, lost_entries
 from harness.history.recorded import Recorded
@@ -113,7 +112,7 @@ def _waited(run: Recorded, ledger: Ledger) -> Iterator[_Waited]:
             waited = _Waited(since_ns, done_ns, client, key, change, answers, past, is_apart)
             if is_apart and past >= OVERTAKEN:
                 yield waited
-            elif _is_only_way(run, ledger, change, granted[(granted["key"] == key).to_numpy(bool)]):
+            elif _is_only_way(run, ledger, change, where(granted, key=key)):
                 if past >= FEW:
                     yield waited
                 elif free_ns := _was_free_ns(run, ledger, waited, rivals()):
@@ -133,9 +132,9 @@ def _was_free_ns(run: Recorded, ledger: Ledger, one: _Waited, rivals: Sequence[W
 def _is_only_way(run: Recorded, ledger: Ledger, change: Change, granted: pd.DataFrame) -> bool:
     """Whether each of these acquires, if the node was watched all the while, had added an entry to that key."""
     assert run.watched is not None, "else there would be no ledger"
-    rows, node = ledger.rows, str(change["node"])
-    adds = rows["did"].isin(ADD) & rows["is_in_call"] & (rows["key"] == change["key"]) & (rows["node"] == node)
-    added = set(rows_of(rows[adds.to_numpy(bool)], "task", "invoke_ns"))
+    node = str(change["node"])
+    adds = where(ledger.rows, did=ADD, is_in_call=True, key=change["key"], node=node)
+    added = set(rows_of(adds, "task", "invoke_ns"))
     watched = [
         (task, invoke_ns)
         for task, invoke_ns, done_ns in rows_of(granted, "client", "invoke_ns", "complete_ns")
@@ -176,9 +175,8 @@ def _went(run: Recorded, ledger: Ledger, change: Change) -> dict[str, object]:
     """How an entry went: by whose request, or with its key. Whose request gave the key its time to live last."""
     if change["what"] not in LOST:
         return {"by": client_of(change), "took": how_sent(run, change)}
-    rows = ledger.rows
-    renewed = (rows["key"] == change["key"]) & (rows["node"] == change["node"]) & rows["did"].isin(RENEW)
-    last = np.flatnonzero((renewed & (rows["at_ns"] <= change["at_ns"])).to_numpy(bool))
+    its = {"key": change["key"], "node": change["node"]}
+    last = where(ledger.rows, ledger.rows["at_ns"] <= change["at_ns"], **its, did=RENEW).index
     found: dict[str, object] = {"went": str(change["what"]), "node": str(change["node"])}
     if not len(last) or change["what"] != "expired":
         return found

@@ -37,8 +37,8 @@ from harness.explain.refused_by_own import refused_by_own
 from harness.explain.refused_majority import refused_majority
 from harness.explain.stuck_keys import why_stuck
 from harness.figures import CheckerFigures, Row
-from harness.history.fault_windows import FOREVER_NS, merged, reach
-from harness.history.groups import Ints, rows_of
+from harness.history.fault_windows import FOREVER_NS, between, merged, reach
+from harness.history.groups import columns_of, where
 from harness.history.permits_out import permits_out
 from harness.history.recorded import Recorded
 from harness.history.stall_causes import Obstacle, find_obstacle, in_words
@@ -117,19 +117,19 @@ def _shortest_ns(run: Recorded) -> int:
 def _tries(run: Recorded) -> Iterator[list[Wait]]:
     """The tries for one section, in the order of their beginnings: the parts of each in which the client certainly
     could reach a majority of the nodes, and that lasted long enough to matter."""
-    each = recorded_waits(run, _shortest_ns(run)).sort_values("since")
-    if not len(each):
+    each = sorted(recorded_waits(run, _shortest_ns(run)), key=lambda wait: wait.since_ns)
+    if not each:
         return
     config, begin = run.config, run.timeline.start_ns
-    last, keys = int(each["until"].max()), dict.fromkeys(map(str, each["key"]))
+    last, keys = max(wait.until_ns for wait in each), dict.fromkeys(wait.key for wait in each)
     stretches = {
         nodes: list(reach(config.user_names, nodes, run.faults, run.ends, begin, last, group=run.group))
         for nodes in dict.fromkeys(map(run.nodes_of, keys))
     }
-    for client, key, since, until in rows_of(each, "client", "key", "since", "until"):
-        able = ((a, b) for a, b, some in stretches[run.nodes_of(str(key))] if str(client) in some)
+    for client, key, since, until, _ in each:
+        able = ((a, b) for a, b, some in stretches[run.nodes_of(key)] if client in some)
         long = ((a, b) for a, b in merged(able, since, until) if b - a >= _shortest_ns(run))
-        if parts := [Wait(str(client), str(key), a, b) for a, b in long]:
+        if parts := [Wait(client, key, a, b) for a, b in long]:
             yield parts
 
 
@@ -137,8 +137,9 @@ def _gaps(run: Recorded, waits: Sequence[Wait]) -> Iterator[_Gap]:
     """The gaps of all keys, each once, however many clients waited in it."""
     for key in dict.fromkeys(wait.key for wait in waits):
         own = [wait for wait in waits if wait.key == key]
-        starts, taken = _taken(run, key, _deaf(run, key))
-        free = [gap for wait in own for gap in _free(wait, starts, taken) if gap[1] - gap[0] >= _shortest_ns(run)]
+        taken = _taken(run, key, _deaf(run, key))
+        free = [gap for wait in own for gap in between(taken, wait.since_ns, wait.until_ns)]
+        free = [gap for gap in free if gap[1] - gap[0] >= _shortest_ns(run)]
         first, last = min(wait.since_ns for wait in own), max(wait.until_ns for wait in own)
         for since, until in merged(free, first, last):
             there = [wait for wait in own if wait.since_ns < until and wait.until_ns > since]
@@ -161,7 +162,7 @@ def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
     """When a client tried for the key that could not reach a majority of the nodes. Its requests may arrive where its
     replies are lost: then it takes the nodes' keys again and again, and can know nothing of it."""
     tries = run.calls("acquire", key=key)
-    invoke, complete = (tries[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    invoke, complete = columns_of(tries, "invoke_ns", "complete_ns")
     config = run.config
     links = [replace(event, paused_clients=(), killed_clients=()) for event in run.faults]
     names, last = (config.user_names, run.nodes_of(key)), int(complete.max())
@@ -177,24 +178,14 @@ def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
             )
 
 
-def _taken(run: Recorded, key: str, deaf: Iterable[tuple[int, int]]) -> tuple[Ints, list[tuple[int, int]]]:
-    """When sections of the key began, and when a client was inside or may have held the lock, or took the keys without
-    knowing, or had cancelled a call that may have left some."""
-    own = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
-    start = own["start_ns"].to_numpy(np.int64)
-    until = np.minimum(own["end_ns"].to_numpy(np.int64), own["deadline_max_ns"].to_numpy(np.int64))
+def _taken(run: Recorded, key: str, deaf: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """When a client was inside or may have held the lock, or took the keys without knowing, or had cancelled a call
+    that may have left some."""
+    start, end, deadline = columns_of(where(run.sections, key=key), "start_ns", "end_ns", "deadline_max_ns")
+    until = np.minimum(end, deadline)
     busy = [*zip(start.tolist(), np.maximum(until, start).tolist(), strict=True), *deaf]
     busy += [(call.since_ns, call.gone_ns) for call in run.cancelled if call.key == key]
-    return start, merged(busy, 0, FOREVER_NS)
-
-
-def _free(wait: Wait, starts: Ints, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The parts of a wait in which no client was inside and none got in."""
-    at = wait.since_ns
-    for began, done in taken:
-        yield at, min(began, wait.until_ns)
-        at = max(at, done)
-    yield at, wait.until_ns
+    return merged(busy, 0, FOREVER_NS)
 
 
 def _whole(parts: Sequence[Wait]) -> Wait:
@@ -210,8 +201,7 @@ def _is_starved(run: Recorded, parts: Sequence[Wait]) -> bool:
 
 def _expected_grants(run: Recorded, parts: Sequence[Wait]) -> float:
     """How many of the others' grants the client was likely to ask for in time. Without a record of all links: all."""
-    own = run.sections[(run.sections["key"] == parts[0].key).to_numpy(np.bool_)].sort_values("start_ns")
-    start, end = own["start_ns"].to_numpy(np.int64), own["end_ns"].to_numpy(np.int64)
+    start, end = columns_of(where(run.sections, key=parts[0].key).sort_values("start_ns"), "start_ns", "end_ns")
     likely = np.ones(len(start))
     if ledger := run.whole_ledger:
         since, free_ns = np.append(0, start[:-1]), np.maximum(np.append(start[:1], start[1:] - end[:-1]), 1)

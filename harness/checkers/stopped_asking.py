@@ -30,7 +30,7 @@ from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
 from harness.history.commands import BLOCKING, CONNECT, LEAVE, LISTEN
 from harness.history.fault_windows import between
-from harness.history.groups import rows_of
+from harness.history.groups import rows_of, where
 from harness.history.ledger import Ledger
 from harness.history.recorded import Recorded
 from harness.history.sessions import closed_connections
@@ -85,12 +85,12 @@ def _stopped(run: Recorded, ledger: Ledger) -> Iterator[_Unasked]:
     if run.config.users_per_client == 1 or not is_long.any() or not ledger.wire.notes_tasks:
         return
     closed = closed_connections(ledger.wire.connections)
-    granted = acquires[(acquires["outcome"] == "ok").to_numpy(bool)]
+    granted = where(acquires, outcome="ok")
     process = granted["client"].map(process_of)
     for task, key, invoke_ns, done_ns in rows_of(acquires[is_long], "client", "key", "invoke_ns", "complete_ns"):
         wait, of = Wait(task, key, invoke_ns, done_ns), process_of(task)
         rows = ledger.links.of(of).requests
-        mine = rows[(rows["task"].isna() | (rows["task"] == task)).to_numpy(bool)]
+        mine = where(rows, rows["task"].isna() | (rows["task"] == task))
         for since_ns, until_ns in _unasked(run, wait, mine, least_ns):
             clear = between(in_the_way(run, wait, []), since_ns + patience_ns(run), until_ns)
             if not any(ran_ns(run, task, *stretch) >= CLEAR_MS * 1_000_000 for stretch in clear):
@@ -106,9 +106,8 @@ def _stopped(run: Recorded, ledger: Ledger) -> Iterator[_Unasked]:
 def _unasked(run: Recorded, wait: Wait, mine: Any, least_ns: int) -> Iterator[tuple[int, int]]:
     """The times within an acquire in which its task asked for nothing for that long, although it ran, after a request
     that was answered."""
-    rows = mine[((mine["from_client_ns"] >= 0) & ~mine["command"].isin(_OTHER)).to_numpy(bool)]
-    rows = rows[rows["from_client_ns"].between(wait.since_ns, wait.until_ns).to_numpy(bool)]
-    rows = rows.sort_values("from_client_ns")
+    asked = where(mine, ~mine["command"].isin(_OTHER))
+    rows = _sent(asked, wait.since_ns, wait.until_ns).sort_values("from_client_ns")
     ends = [*rows["from_client_ns"].tolist()[1:], wait.until_ns][: len(rows)]
     for since_ns, command, until_ns in zip(rows["to_client_ns"], rows["command"], ends, strict=True):
         if (
@@ -122,13 +121,16 @@ def _unasked(run: Recorded, wait: Wait, mine: Any, least_ns: int) -> Iterator[tu
 def _was_cut(wait: Wait, rows: Any, mine: Any, closed: dict[int, tuple[int, ...]], since_ns: int) -> bool:
     """Whether a request that its process had sent in this acquire until the task fell asleep was not answered soon, or
     a connection that the task may have used was closed in this time."""
-    sent = rows["from_client_ns"].between(wait.since_ns, since_ns + SLACK_NS)
-    told = rows["to_client_ns"][sent.to_numpy(bool)]
-    listens = set(rows["connection"][(rows["command"].isin(LISTEN) & (rows["from_client_ns"] <= wait.until_ns))])
-    used = set(mine["connection"][mine["from_client_ns"].between(wait.since_ns, wait.until_ns).to_numpy(bool)])
+    told = _sent(rows, wait.since_ns, since_ns + SLACK_NS)["to_client_ns"]
+    listens = set(where(rows, rows["from_client_ns"] <= wait.until_ns, command=LISTEN)["connection"])
+    used = set(_sent(mine, wait.since_ns, wait.until_ns)["connection"])
     closed_ns = (min(closed[one]) for one in used | listens if one in closed)
     is_told = ((told >= 0) & (told <= since_ns + 2 * SLACK_NS)).all()
     return not is_told or any(wait.since_ns <= at_ns <= wait.until_ns for at_ns in closed_ns)
+
+
+def _sent(requests: Any, since_ns: int, until_ns: int) -> Any:
+    return where(requests, requests["from_client_ns"].between(since_ns, until_ns))
 
 
 def _finding(run: Recorded, ledger: Ledger, stopped: Sequence[_Unasked]) -> Finding:
@@ -150,13 +152,12 @@ def _example(run: Recorded, ledger: Ledger, one: _Unasked) -> dict[str, object]:
         "overtaken": one.overtaken,
         "own": one.own,
     }
-    rows = ledger.links.of(one.wait.client).requests
-    rows = rows[rows["from_client_ns"].between(one.wait.since_ns, one.until_ns).to_numpy(bool)]
-    heard = {name for names in rows["arguments"][rows["command"].isin(LISTEN)] for name in names}
-    left = rows[rows["command"].isin(LEAVE) & (rows["from_client_ns"] >= one.since_ns)].sort_values("from_client_ns")
-    for at_ns, command, names in zip(left["from_client_ns"], left["command"], left["arguments"], strict=True):
+    rows = _sent(ledger.links.of(one.wait.client).requests, one.wait.since_ns, one.until_ns)
+    heard = {name for names in where(rows, command=LISTEN)["arguments"] for name in names}
+    left = where(rows, rows["from_client_ns"] >= one.since_ns, command=LEAVE).sort_values("from_client_ns")
+    for at_ns, command, names in rows_of(left, "from_client_ns", "command", "arguments"):
         if some := sorted(heard.intersection(names)):
-            return example | {"left": f"{command} {some[0]}", "left_ms": run.at_ms(int(at_ns))}
+            return example | {"left": f"{command} {some[0]}", "left_ms": run.at_ms(at_ns)}
     return example
 
 

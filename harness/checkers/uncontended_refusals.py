@@ -32,8 +32,19 @@ from fencepost.text import milliseconds
 from harness.explain import causes
 from harness.explain.kinds import FindingKind
 from harness.figures import CheckerFigures
-from harness.history.fault_windows import longest_windows, reach
-from harness.history.groups import Bools, Groups, Ints, codes_in, codes_of, grouped, placed
+from harness.history.fault_windows import reach
+from harness.history.groups import (
+    Bools,
+    Groups,
+    Ints,
+    codes_in,
+    codes_of,
+    columns_of,
+    grouped,
+    placed,
+    where,
+    which,
+)
 from harness.history.recorded import Recorded, named
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
 from harness.verdict import Answer, Blame, Finding
@@ -90,10 +101,9 @@ def _another_user_came_and_went(run: Recorded, spell: _Spell) -> bool:
     """Whether the witness saw a value that was set on a majority of the nodes during the spell, and deleted there."""
     if run.owners is None:
         return False
-    keys = run.owners.holdings
-    here = (keys["lock_key"] == str(run.ops["key"].iloc[int(spell.rows[0])])) & (keys["ended"] == "deleted")
-    within = (keys["from_min_ns"] >= spell.since_ns) & (keys["to_max_ns"] <= spell.until_ns)
-    nodes = keys[(here & within).to_numpy(np.bool_)].groupby("value", observed=True)["node"].nunique()
+    keys, key = run.owners.holdings, str(run.ops["key"].iloc[int(spell.rows[0])])
+    is_within = (keys["from_min_ns"] >= spell.since_ns) & (keys["to_max_ns"] <= spell.until_ns)
+    nodes = where(keys, is_within, lock_key=key, ended="deleted").groupby("value", observed=True)["node"].nunique()
     return bool((nodes > len(run.nodes) // 2).any())
 
 
@@ -103,13 +113,13 @@ def _found_keys(run: Recorded, spells: list[_Spell]) -> list[bool]:
     if run.owners is None:
         return [False] * len(spells)
     ops, holdings = run.ops, run.owners.holdings
-    holdings = holdings[~holdings["section"].isin(list(run.forgotten_sections)).to_numpy(np.bool_)]
-    invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    holdings = where(holdings, ~holdings["section"].isin(list(run.forgotten_sections)))
+    invoke, complete = columns_of(ops, "invoke_ns", "complete_ns")
     majority = quorum(len(run.nodes))
     found = []
     for spell in spells:
-        of_key = holdings[(holdings["lock_key"] == str(ops["key"].iloc[int(spell.rows[0])])).to_numpy(np.bool_)]
-        since, until = (of_key[name].to_numpy(np.int64) for name in ("from_max_ns", "to_min_ns"))
+        of_key = where(holdings, lock_key=str(ops["key"].iloc[int(spell.rows[0])]))
+        since, until = columns_of(of_key, "from_max_ns", "to_min_ns")
         node, taken = codes_of(of_key["node"]), 0
         for row in spell.rows:
             there = (since <= invoke[row]) & (until >= complete[row])
@@ -120,13 +130,13 @@ def _found_keys(run: Recorded, spells: list[_Spell]) -> list[bool]:
 
 def _spells(run: Recorded) -> list[_Spell]:
     """The times in which a client was refused alone, in the order of their beginnings."""
-    counted = ((run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")).to_numpy()
+    counted = which(run.ops, f="acquire", outcome="fail")
     # Few tries belong to a long spell. Only these are examined closely, and then what is left of each spell once more.
     for allowed in (_calm, _alone):
         rows = np.concatenate([np.zeros(0, np.int64), *_in_vain(run, counted)])
         counted = np.zeros(len(run.ops), np.bool_)
         counted[rows[allowed(run, rows)]] = True
-    invoke, complete = (run.ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    invoke, complete = columns_of(run.ops, "invoke_ns", "complete_ns")
     return in_order(_Spell(int(invoke[rows[0]]), int(complete[rows[-1]]), rows) for rows in _in_vain(run, counted))
 
 
@@ -155,8 +165,8 @@ def _calm(run: Recorded, rows: Ints) -> Bools:
     if not len(rows):
         return calm
     ops, config, ttl_ns = run.ops, run.config, round(run.lease_ms * 1_000_000)
-    granted = np.flatnonzero(((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy(np.bool_))
-    invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    granted = np.flatnonzero(which(ops, f="acquire", outcome="ok"))
+    invoke, complete = columns_of(ops, "invoke_ns", "complete_ns")
     client = codes_in(pd.Index(config.user_names), ops["client"])
     begin, end = run.timeline.start_ns, int(complete.max())
     # A client that tries is alive, so only the fact that a client ended matters here, not which one.
@@ -190,7 +200,7 @@ def _surely_as_recorded(run: Recorded, invoke: Ints, complete: Ints) -> Bools:
     that was injected without being verified active."""
     sure = np.ones(len(invoke), np.bool_)
     doubtful = [(event.began_ns, event.done_ns) for event in run.faults]
-    doubtful += [(since, until) for event, since, until in longest_windows(run.faults) if not event.holds]
+    doubtful += [(since, until) for event, since, until in run.fault_windows if not event.holds]
     for since, until in doubtful:
         sure &= (complete < since) | (invoke > until)
     return sure

@@ -15,8 +15,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
-
 from fencepost.text import count, listed, milliseconds, plural, printable
 from harness.checkers.keys_to_free import After, Key, keys_to_free, left_keys
 from harness.explain.another_key import another_key
@@ -123,10 +121,10 @@ def _attempt(run: Recorded, after: After, key: Key) -> dict[str, object]:
     """Whether no request asked the node to delete the key of a refused attempt, if that is known."""
     ledger = run.ledger
     assert ledger is not None, "else there would be no owners"
-    rows = np.flatnonzero((ledger.rows["event"] == key.event).to_numpy(bool))
-    if after == "attempt not undone" or len(rows) != 1:
+    row = ledger.row_of.get(key.event)
+    if after == "attempt not undone" or row is None:
         return {}
-    change = ledger.change(int(rows[0]))
+    change = ledger.change(row)
     is_known = change["request"] >= 0 and change["by"] == "client"
     return {"never_undone": True} if is_known and was_not_undone(ledger.sent, change, key.until_ns) else {}
 

@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 from fencepost.text import count, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
-from harness.history.groups import grouped, rows_of_sections
+from harness.history.groups import grouped, rows_of_sections, where
 from harness.history.leases import derive_leases
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded
@@ -93,8 +93,7 @@ def _anew(run: Recorded, backing: Backing) -> Iterator[_Granted]:
         (section, (told_ns, over_ns))
         for section, told_ns, over_ns in rows_of_sections(run.sections, leases, "complete_ns", "deadline_max_ns")
     )
-    is_open = run.ops["f"].isin(["extend", "reenter"]) & (run.ops["outcome"] == "info")
-    unanswered = run.ops[is_open.to_numpy(bool)]
+    unanswered = where(run.ops, f=("extend", "reenter"), outcome="info")
     asked: Mapping[int, list[int]] = grouped(rows_of_sections(run.sections, unanswered, "invoke_ns"))
     for one in nested:
         is_over = all(over_ns < one.asked_ns for told_ns, over_ns in told[one.section] if told_ns <= one.asked_ns)

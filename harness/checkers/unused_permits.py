@@ -21,7 +21,7 @@ import numpy as np
 from fencepost.text import count, listed, milliseconds, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.figures import KeyFigures, Row
-from harness.history.groups import Bools, Ints, rows_of, rows_of_sections
+from harness.history.groups import Bools, Ints, rows_of, rows_of_sections, where
 from harness.history.recorded import Recorded
 from harness.history.stretches import Stretch, longest
 from harness.history.waits import recorded_waits
@@ -102,13 +102,11 @@ class _Uses:
 
     @classmethod
     def of(cls, run: Recorded, key: str) -> _Uses:
-        own = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
-        sections = rows_of(own, "client", "start_ns", "end_ns", "deadline_max_ns")
+        sections = rows_of(where(run.sections, key=key), "client", "start_ns", "end_ns", "deadline_max_ns")
         # A client that outlives its lease has no permit any more.
         inside = [(str(who), start, max(start, min(end, deadline))) for who, start, end, deadline in sections]
-        each = recorded_waits(run, _AT_ONCE_NS)
-        each = each[(each["key"] == key).to_numpy(np.bool_)]
-        waits = [(str(who), since + _AT_ONCE_NS, until) for who, since, until in rows_of(each, *_WAIT)]
+        own = (one for one in recorded_waits(run, _AT_ONCE_NS) if one.key == key)
+        waits = [(one.client, one.since_ns + _AT_ONCE_NS, one.until_ns) for one in own]
         perhaps = list(_perhaps_taken(run, key))
         at = np.unique([edge for _, *span in (*inside, *waits, *perhaps) for edge in span])
         within, waiting, unknown = (_number(at, spans) for spans in (inside, waits, perhaps))
@@ -179,5 +177,4 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
-_WAIT: Final = ("client", "since", "until")
 UNUSED: Final = FindingKind("permits-unused", "liveness", _told, noun="time(s) in which permits stayed unused")

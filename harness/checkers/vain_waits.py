@@ -46,8 +46,7 @@ from harness.checkers.starvation import least_gap_ms
 from harness.history.commands import BLOCK_ON_LISTS
 from harness.history.dead_entries import DeadEntry, dead_entries
 from harness.history.dead_tickets import dead_tickets
-from harness.history.fault_windows import longest_windows
-from harness.history.groups import Ints, grouped, rows_of
+from harness.history.groups import Ints, grouped, rows_of, where
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 from harness.history.sessions import LostPushes, Message, Subscriptions
@@ -137,7 +136,7 @@ def _in_line(one: Waiting, others: Sequence[Waiting], dead: Sequence[DeadEntry])
     there."""
     if one.names or not dead:
         return
-    put_ns = one.ledger.rows["at_ns"].tolist()
+    put_ns = one.ledger.columns["at_ns"]
     for span in one.unused_times(others):
         there = [entry for entry in one.ledger.entries if put_ns[entry.added] < span[0] < entry.until_ns]
         came = grouped(((entry.node, entry.key), put_ns[entry.added]) for entry in there)
@@ -189,7 +188,7 @@ def _could_undo(one: Waiting, entry: DeadEntry, since_ns: int, until_ns: int) ->
     if entry.left is not None and entry.left.how in ("over", "passed"):
         return True
     run, client = one.run, str(entry.put["client"])
-    for event, began, done in longest_windows(run.faults):
+    for event, began, done in run.fault_windows:
         if began < until_ns and done > since_ns and client in map(process_of, event.hit_clients):
             return False
     if any(process_of(end.client) == client and since_ns < end.at_ns < until_ns for end in run.ends):
@@ -231,7 +230,7 @@ def _overtaken(one: Waiting, asleep: Sequence[Span]) -> Iterator[Vain]:
         for since, _ in one.free_times(began, done):
             if not any(from_ns <= since < to_ns for from_ns, to_ns in calm):
                 continue
-            later = granted[(granted["complete_ns"] >= since).to_numpy(bool)].head(1)
+            later = where(granted, granted["complete_ns"] >= since).head(1)
             for invoked, got in rows_of(later, "invoke_ns", "complete_ns"):
                 if invoked > since and got < done and one.was_freed_by("expired", since):
                     yield Vain(since, got, one.wait, silent_ns=done - began)
@@ -289,8 +288,7 @@ class _Releases:
         rows, deleted_ns, names = ledger.rows, dict[str, Ints](), {one.wait.key: one.names for one in every}
         if told and {str(name) for name in rows["key"].unique()} <= set[str]().union(*names.values()):
             for key, own in names.items():
-                gone = (rows["what"] == "deleted") & rows["key"].isin(list(own))
-                deleted_ns[key] = np.sort(rows["at_ns"][gone.to_numpy(bool)].to_numpy(np.int64))
+                deleted_ns[key] = np.sort(where(rows, what="deleted", key=own)["at_ns"].to_numpy(np.int64))
         return cls(told, deleted_ns)
 
     def heard(self, one: Waiting) -> list[_Sleep]:

@@ -24,8 +24,8 @@ from fencepost.text import milliseconds, plural, printable
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
 from harness.explain.watched_nodes import Kept, WatchedNodes
 from harness.figures import CheckerFigures, Row
-from harness.history.fault_windows import FOREVER_NS, between, longest_windows
-from harness.history.groups import rows_of
+from harness.history.fault_windows import FOREVER_NS, between
+from harness.history.groups import columns_of, where
 from harness.history.recorded import Recorded
 from harness.history.stretches import Stretch, in_order, longest, longest_ms
 from harness.history.waits import Span, Wait, in_the_way, recorded_waits, used
@@ -79,13 +79,11 @@ def check(run: Recorded) -> Answer:
 
 def _behind(run: Recorded, watched: WatchedNodes) -> Iterator[_Behind]:
     """The longest such time of each acquire."""
-    apart = [(began, done) for event, began, done in longest_windows(run.faults) if event.hit_nodes or event.apart]
-    waits = recorded_waits(run, _LEAST_NS)
-    for client, key, since, until in rows_of(waits, "client", "key", "since", "until"):
-        wait = Wait(str(client), str(key), since, until)
+    apart = [(began, done) for event, began, done in run.fault_windows if event.hit_nodes or event.apart]
+    for wait in recorded_waits(run, _LEAST_NS):
         disturbed = in_the_way(run, wait, [])
         found = list[_Behind]()
-        for calm_ns, calm_until_ns in between(apart, since, until):
+        for calm_ns, calm_until_ns in between(apart, wait.since_ns, wait.until_ns):
             for began, done in between(_taken(run, wait.key), calm_ns, calm_until_ns):
                 if done - began < _LEAST_NS:
                     continue
@@ -111,9 +109,8 @@ def _taken(run: Recorded, key: str) -> list[Span]:
     """When as many clients were inside as may be, or the only one was giving the key back."""
     if run.permits == 1:
         return used(run, key)
-    own = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
-    at_ns = np.concatenate([own["start_ns"].to_numpy(np.int64), own["end_ns"].to_numpy(np.int64)])
-    steps = np.repeat([1, -1], len(own))
+    start, end = columns_of(where(run.sections, key=key), "start_ns", "end_ns")
+    at_ns, steps = np.concatenate([start, end]), np.repeat([1, -1], len(start))
     order = np.lexsort([steps, at_ns])
     is_full = np.cumsum(steps[order]) >= run.permits
     edges = np.append(at_ns[order], FOREVER_NS)

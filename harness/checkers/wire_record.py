@@ -9,23 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
 from fencepost.text import milliseconds, plural
 from harness.figures import CheckerFigures, Part, Row
 from harness.history.recorded import Recorded
+from harness.history.run_tables import ForeignBytes
 from harness.verdict import Answer
 
 _LINKS_SHOWN: Final = 4
-
-
-class Foreign(msgspec.Struct, frozen=True):
-    """`bytes`: how many on this link are not of the protocol of `server`."""
-
-    client: str
-    node: str
-    server: str
-    bytes: int
 
 
 class Figures(CheckerFigures, frozen=True):
@@ -33,7 +23,7 @@ class Figures(CheckerFigures, frozen=True):
     `foreign`: the links with bytes of another protocol."""
 
     ended_ms: float | None
-    foreign: tuple[Foreign, ...]
+    foreign: tuple[ForeignBytes, ...]
 
     def rows(self) -> Iterator[Row]:
         """`the record of the links ends at 12.3 s: it had grown too large`."""
@@ -60,7 +50,7 @@ def check(run: Recorded) -> Answer:
     if gaps.ended_ns is None and not gaps.foreign:
         return Answer()
     ended_ms = None if gaps.ended_ns is None else run.at_ms(gaps.ended_ns)
-    return Answer(Figures(ended_ms, tuple(Foreign(*each) for each in gaps.foreign)))
+    return Answer(Figures(ended_ms, gaps.foreign))
 
 
 def _since_start(at_ms: float) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from harness.explain.words import at
-from harness.history.groups import Ints
+from harness.history.groups import Ints, where
 from harness.history.overlaps import BLAMES
 from harness.history.recorded import Recorded
 from harness.verdict import Blame
@@ -38,9 +38,8 @@ def shown(writes: pd.DataFrame, row: int) -> dict[str, Any]:
 
 def write_of(run: Recorded, client: str, section: int, value: int) -> Any:
     """The operation of a write; None if it was not recorded."""
-    own = (run.ops["section"] == section) & (run.ops["value"] == value).fillna(False) & (run.ops["f"] == "write")
-    ops = run.ops[own.to_numpy(np.bool_)]
-    ops = ops[(ops["client"].astype(str) == client).to_numpy(np.bool_)]
+    is_its = (run.ops["value"] == value).fillna(False)
+    ops = where(run.ops, is_its, f="write", client=client, section=section)
     return ops.iloc[0] if len(ops) else None
 
 

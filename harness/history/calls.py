@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.history import LOCK_STEPS, process_of
-from harness.history.groups import Ints, rows_of
+from harness.history.groups import Ints, columns_of, rows_of, where
 
 if TYPE_CHECKING:
     from harness.history.run_tables import RunTables
@@ -52,12 +52,12 @@ class Calls:
 
     @classmethod
     def of(cls, run: RunTables) -> Calls:
-        ops = run.ops[run.ops["f"].isin(LOCK_STEPS).to_numpy(bool)]
+        ops = where(run.ops, f=LOCK_STEPS)
         cut = pd.DataFrame(_cut_off(run), columns=[*_TEXTS, *_NUMBERS])
         columns = dict.fromkeys(_TEXTS, "str") | dict.fromkeys(_NUMBERS, "int64")
         every = pd.concat([some[list(columns)].astype(columns) for some in (ops, cut)])
         client, f, outcome, key = (every[name].to_numpy(object) for name in _TEXTS)
-        life, section, invoke, complete = (every[name].to_numpy(np.int64) for name in _NUMBERS)
+        life, section, invoke, complete = columns_of(every, *_NUMBERS)
         of_process: dict[str, list[Ints]] = {}
         for task in dict.fromkeys(client.tolist()):
             own = np.flatnonzero(client == task)

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fencepost.history import process_of
-from harness.history.groups import Ints, rows_of
+from harness.history.groups import Ints, rows_of, where
 from harness.history.sent_after import SLACK_NS
 
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ class CancelledCall(NamedTuple):
 def cancelled_calls(run: RunTables, ledger: Ledger | None) -> tuple[CancelledCall, ...]:
     """The calls that may have left something on a node, in the order of `ops`: each release, because the keys of its
     section may have stayed, and the acquires that changed a key, or all where the changes are not on record."""
-    if "cancelled" not in run.ops:  # recorded before calls could be cancelled
-        return ()
-    ops = run.ops[run.ops["cancelled"].to_numpy(np.bool_)]
+    ops = where(run.ops, cancelled=True)
     effects = _effects(ledger) if len(ops) and ledger is not None else None
     stays_ns = round(run.lease_ms * 1e6) + SLACK_NS
     found = []
@@ -64,8 +62,7 @@ def cancelled_calls(run: RunTables, ledger: Ledger | None) -> tuple[CancelledCal
 def _effects(ledger: Ledger) -> dict[str, tuple[Ints, Ints]]:
     """By task, or by process where that is not known, when the proxy received requests that left something on a node,
     and when the node had done that."""
-    rows = ledger.rows
-    rows = rows[(rows["what"].isin(_LEAVES) & (rows["from_client_ns"] >= 0)).to_numpy(bool)]
+    rows = where(ledger.rows, ledger.rows["from_client_ns"] >= 0, what=_LEAVES)
     rows = rows[~_is_taken_back(rows)]
     times = rows[["from_client_ns", "at_ns"]].groupby(rows["sender"].where(rows["sender"].notna(), rows["client"]))
     return {str(of): (own["from_client_ns"].to_numpy(np.int64), own["at_ns"].to_numpy(np.int64)) for of, own in times}

@@ -69,8 +69,8 @@ def count_crowding(sections: pd.DataFrame, permits: int, by_key: Groups | None =
     most, beyond = int(inside.max()), inside > permits
     if not beyond.any():
         return Crowding(most, {}, 0)
-    possible = parties.open_at_entry(np.minimum(windows.end, windows.possible_until))
-    certain = parties.open_at_entry(np.minimum(windows.end, windows.certain_until))
+    possible = parties.open_at_entry(windows.until("undecided"))
+    certain = parties.open_at_entry(windows.until("lock"))
     is_lock, is_client = certain > permits, beyond & (possible <= permits)
     chosen: dict[OverlapBlame, tuple[Bools, Ints]] = {
         "lock": (is_lock, certain),
@@ -106,9 +106,7 @@ def open_with(sections: pd.DataFrame, row: int, blame: OverlapBlame) -> Ints:
     same_key = np.flatnonzero((sections["key"] == sections["key"].iloc[row]).to_numpy(np.bool_))
     windows = Windows.of(sections, same_key)
     at = int(np.flatnonzero(same_key == row)[0])
-    until = windows.end
-    if blame != "client":
-        until = np.minimum(until, windows.certain_until if blame == "lock" else windows.possible_until)
+    until = windows.until(blame)
     entered, order = windows.start[at], np.argsort(windows.start, kind="stable")
     order = order[: int(np.flatnonzero(order == at)[0])]
     order = order[(until[order] >= entered) & (windows.party[order] != windows.party[at])]

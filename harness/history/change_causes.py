@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from harness.history.commands import DELETE, POP_BLOCKED, REMOVE, RENEW
 from harness.history.error_replies import ERROR_REPLY
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Ints, address, rows_of
+from harness.history.groups import Ints, address, columns_of, rows_of
 
 NONE: Final = -1
 SCRIPTS: Final = b"scripts"
@@ -80,7 +80,7 @@ def find_causes(changes: pd.DataFrame, wire: WireRecord) -> ChangeRequests:
     number = np.append(wire.connections["connection"].to_numpy().astype(np.int64), NONE)
     change = np.flatnonzero(connection != NONE)
     asked = _Asked.of(wire.requests, np.unique(number[connection[change]]))
-    digest, since_ns, at_ns = (changes[name].to_numpy(np.int64) for name in ("digest", "since_ns", "at_ns"))
+    digest, since_ns, at_ns = columns_of(changes, "digest", "since_ns", "at_ns")
     options = asked.with_same_words(number[connection[change]], digest[change], since_ns[change], at_ns[change])
     options = _without_idle(options, asked, wire.requests)
     found = np.zeros(len(changes), np.int64)

@@ -65,7 +65,7 @@ def dead_entries(run: Recorded, ledger: Ledger) -> dict[str, list[DeadEntry]]:
     if not (ends.died or ends.left):
         return found
     asked = sorted(map(str, run.ops["key"].unique()), key=len, reverse=True)
-    did = ledger.rows["did"].tolist()
+    did = ledger.columns["did"]
     for (_, key), entries in groupby(ledger.entries, key=lambda entry: (entry.node, entry.key)):
         own = list(entries)
         of = asked[0] if len(asked) == 1 else next((name for name in asked if name in key), None)

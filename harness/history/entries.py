@@ -19,7 +19,7 @@ import pandas as pd
 
 from harness.history.commands import ADD, ADD_FIELDS, KEEP, MOVE, POP, PUSH, REMOVE, SET_IN_PLACE
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import rows_of
+from harness.history.groups import rows_of, where
 from harness.history.key_changes import ENDINGS
 
 _ZADD_OPTIONS: Final = ("NX", "XX", "GT", "LT", "CH", "INCR")
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
 def keys_with_entries(rows: pd.DataFrame) -> Collection[str]:
     """The keys to which a command added any. `rows`: of a ledger."""
-    return set(rows["key"][rows["did"].isin(ADD).to_numpy(bool)])
+    return set(where(rows, did=ADD)["key"])
 
 
 def all_entries(

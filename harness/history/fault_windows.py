@@ -87,6 +87,11 @@ def between(windows: Iterable[tuple[int, int]], start_ns: int, end_ns: int) -> l
     return [*found, (at_ns, end_ns)] if at_ns < end_ns else found
 
 
+def meet(windows: Iterable[tuple[int, int]], from_ns: int, to_ns: int) -> bool:
+    """Whether one of the windows touches this time."""
+    return any(began <= to_ns and done >= from_ns for began, done in windows)
+
+
 def hits_link(event: FaultEvent, client: str | None, node: str) -> bool:
     """Whether the fault hit the node, or the link from the client to it; that of any client if it is not known."""
     return node in event.nodes or any(to == node and client in (None, who) for who, to in event.links)

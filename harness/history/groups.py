@@ -7,7 +7,7 @@ replaces a loop over the groups.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -245,6 +245,28 @@ def table_of(rows: Iterable[Any], kind: type[Any], *names: str) -> pd.DataFrame:
     kinds = {column.name: {"int": "int64", "bool": "bool"}.get(str(column.type)) for column in fields(kind)}
     frame = pd.DataFrame(map(attrgetter(*kinds), rows), columns=list(kinds), dtype=object)
     return frame.astype({name: to for name, to in kinds.items() if to} | dict.fromkeys(names, "category"))
+
+
+def which(frame: pd.DataFrame, *flags: Any, **wanted: Any) -> Bools:
+    """By row, whether all of this is so: the `flags`, of which each row has one, and that the columns have the `wanted`
+    value, or one of several."""
+    chosen = np.ones(len(frame), np.bool_)
+    for flag in flags:
+        chosen &= np.asarray(flag, np.bool_)
+    for name, value in wanted.items():
+        is_one_of = isinstance(value, Collection) and not isinstance(value, str)
+        chosen &= (frame[name].isin(list(value)) if is_one_of else frame[name] == value).to_numpy(np.bool_)
+    return chosen
+
+
+def where(frame: pd.DataFrame, *flags: Any, **wanted: Any) -> pd.DataFrame:
+    """The rows of which that is so."""
+    return frame[which(frame, *flags, **wanted)]
+
+
+def columns_of(frame: pd.DataFrame, *names: str) -> Iterator[Ints]:
+    """These columns, as numbers of 64 bits."""
+    return (frame[name].to_numpy(np.int64) for name in names)
 
 
 def rows_of(frame: pd.DataFrame, *names: str) -> Iterator[tuple[Any, ...]]:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from harness.history.calls import GRANTS, NO_CALL, Calls
 from harness.history.commands import RUN_SCRIPTS
+from harness.history.groups import rows_of, where, which
 from harness.history.key_changes import SETS
 
 if TYPE_CHECKING:
@@ -64,11 +65,9 @@ def handed_over(rows: pd.DataFrame, calls: Calls, wire: WireRecord) -> dict[int,
 
 def _values(rows: pd.DataFrame) -> dict[int, str | None]:
     """By row in which a client's request set a key: its value, or else what was read when the key was prolonged."""
-    is_set = rows["what"].isin(SETS) & (rows["cause"] == "request") & (rows["by"] == "client")
     is_told = rows["value"].notna().to_numpy(bool)
-    later = rows[(rows["what"] == "prolonged").to_numpy(bool) & is_told]
-    found = dict(zip(later["of"].tolist(), later["value"].tolist(), strict=True))
-    places = np.flatnonzero(is_set.to_numpy(bool) & (rows["request"] >= 0).to_numpy(bool)).tolist()
+    found = dict(rows_of(where(rows, is_told, what="prolonged"), "of", "value"))
+    places = np.flatnonzero(which(rows, rows["request"] >= 0, what=SETS, cause="request", by="client")).tolist()
     values = rows["value"].tolist()
     return {row: values[row] if is_told[row] else found.get(row) for row in places}
 

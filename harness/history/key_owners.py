@@ -20,7 +20,7 @@ import pandas as pd
 from fencepost.history import FIELDS_APART, process_of
 from harness.history.calls import GRANTS, NO_CALL
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Ints, rows_of
+from harness.history.groups import Ints, rows_of, where
 from harness.history.held_keys import HeldKey, held_keys
 from harness.history.key_holdings import Watched
 from harness.history.key_setters import NO_SECTION, Setters, done_with, objects, with_setters
@@ -72,7 +72,7 @@ class Owners:
 
 def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unowned) -> Owners:
     """Match the nodes' holdings with the granted sections."""
-    setters = Setters.of(run, ledger, run.places)
+    setters = Setters.of(run, ledger)
     counted = unowned.counters | unowned.places
     every = watched.holdings[~watched.holdings["key"].isin(counted)].reset_index(drop=True)
     every = with_setters(every, setters)
@@ -91,15 +91,15 @@ def find_owners(run: RunTables, watched: Watched, ledger: Ledger, unowned: Unown
         copies = copies | unowned.queues
     if run.config.users_per_client > 1 and not run.is_exclusive:
         # Otherwise it is not known whose place it is.
-        of_tasks = ledger.rows["event"][ledger.rows["sender"].notna().to_numpy(bool)]
-        holdings = holdings[holdings["event"].isin(of_tasks).to_numpy(bool)].reset_index(drop=True)
+        of_tasks = where(ledger.rows, ledger.rows["sender"].notna())["event"]
+        holdings = where(holdings, event=of_tasks.tolist()).reset_index(drop=True)
     values = _values(run, setters, holdings, used)
     if run.config.users_per_client > 1:
         # What is not known to be a task's may be its own all the same. What of a semaphore is not was left out above,
         # so a section may have no more than what it set after its acquire.
         set_by_own = {of for of, own in values.items() if own}
         if not run.is_exclusive:
-            set_by_own &= set(holdings["section"][_set_by_acquires(ledger, holdings).to_numpy(bool)])
+            set_by_own &= set(where(holdings, _set_by_acquires(ledger, holdings))["section"])
         values = {of: own for of, own in values.items() if of in set_by_own or _has_noted_all(run, ledger, of)}
     of_clients = _of_clients(run, values, used)
     holdings = done_with(run, ledger, holdings, left_ns(run))
@@ -224,7 +224,7 @@ def _of_the_lock(run: RunTables, ledger: Ledger, holdings: pd.DataFrame) -> tupl
     names = {key: name for key, name in (names | own_names).items() if key not in copies}
     names |= dict(_alike(ledger, holdings, names, copies))
     lock_key = holdings["key"].astype(str).map(names)
-    return holdings.assign(lock_key=lock_key)[lock_key.notna().to_numpy(bool)].reset_index(drop=True), copies
+    return where(holdings.assign(lock_key=lock_key), lock_key.notna()).reset_index(drop=True), copies
 
 
 def _copies(
@@ -269,9 +269,8 @@ def _kept_besides(run: RunTables, ledger: Ledger, sections: Mapping[str, Sequenc
     """Those of a lock that lets several clients in that tell who waits, or who was seen last: of the keys whose names
     have an identifier, and are alike otherwise, hardly any is one that its own section's release freed. `sections`: by
     key, the places of the sections that it was set for."""
-    rows, places = ledger.rows, run.places
-    releases = rows[((rows["f"] == "release") & rows["what"].isin(["deleted", "changed"])).to_numpy(bool)]
-    freed = {(str(key), places.get(tuple(of))) for key, *of in rows_of(releases, "key", "task", "life", "section")}
+    releases = where(ledger.rows, f="release", what=("deleted", "changed"))
+    freed = {(str(key), run.places.get(tuple(of))) for key, *of in rows_of(releases, "key", "task", "life", "section")}
     alike: defaultdict[str, set[str]] = defaultdict(set)
     for key in sections:
         if _kind(key) != key:
@@ -302,16 +301,14 @@ def _sort(key: str) -> str:
 
 def _acquired(ledger: Ledger) -> set[str]:
     """The keys that acquires and extensions set or changed."""
-    rows = ledger.rows
-    are_acquires = rows["f"].isin([*GRANTS, "extend", "held"]) & (rows["what"] != "deleted")
-    return {str(key) for key in rows["key"][are_acquires.to_numpy(bool)].unique()}
+    acquires = where(ledger.rows, ledger.rows["what"] != "deleted", f=(*GRANTS, "extend", "held"))
+    return {str(key) for key in acquires["key"].unique()}
 
 
 def _freed(ledger: Ledger) -> set[str]:
     """The keys that releases delete or change, or set: a lock may be free while a key is there."""
-    rows = ledger.rows
-    freed = (rows["f"] == "release") & rows["what"].isin(["deleted", "changed", "overwritten", "set"])
-    return {str(key) for key in rows["key"][freed.to_numpy(bool)].unique()}
+    freed = where(ledger.rows, f="release", what=("deleted", "changed", "overwritten", "set"))
+    return {str(key) for key in freed["key"].unique()}
 
 
 class _Lasting(NamedTuple):

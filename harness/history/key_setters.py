@@ -11,7 +11,7 @@ more than what the fields contain.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,9 +22,8 @@ from fencepost.history import process_of
 from harness.history.calls import GRANTS, NO_CALL
 from harness.history.commands import COUNT
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import known
+from harness.history.groups import columns_of, known
 from harness.history.ledger import Ledger
-from harness.history.node_requests import NodeRequests
 
 if TYPE_CHECKING:
     from harness.history.run_tables import RunTables
@@ -33,11 +32,6 @@ NO_SECTION: Final = -1
 _WHILE_INSIDE: Final = ("extend", "held", "leave")
 _READABLE: Final = ("SET", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "HSET", "HSETNX", "HMSET", "HINCRBY")
 """What these set can be read; a value of theirs that was not read was gone too soon."""
-_COLUMNS: Final = (
-    *("event", "node", "what", "of", "key", "value", "owner", "cause", "did", "request", "connection", "client", "by"),
-    *("sender", "call", "f", "outcome", "task", "life", "section", "is_in_call", "invoke_ns", "complete_ns"),
-    *("from_client_ns", "to_client_ns"),
-)
 
 
 class Setter(NamedTuple):
@@ -57,10 +51,8 @@ UNKNOWN: Final = Setter()
 class Setters:
     """Whose section the rows of a ledger are about."""
 
-    rows: dict[str, list[Any]]
-    row_of: dict[int, int]
-    """By event of the witness."""
-    places: dict[tuple[Any, ...], int]
+    run: RunTables
+    ledger: Ledger
     requested: list[int]
     """By section, when the round that granted it was, if the lock tells; else the earliest time."""
     given_up: frozenset[tuple[int, str, str]]
@@ -70,37 +62,26 @@ class Setters:
     """By row: for whom a key was set that another client's request set."""
     renewed_ns: dict[int, int]
     """By row that set a key: when the last request of the same call was sent that prolonged it."""
-    callers: Any
-    """By call, its client."""
-    requests: NodeRequests
-    arguments: Any
-    """By request, what it said."""
-    has_tasks: bool
-    """Whether a client process has several."""
-    has_rivals_inside: bool
-    """Whether several clients may be inside at once, and tasks of one process are several."""
 
     @classmethod
-    def of(cls, run: RunTables, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
-        rows = {name: ledger.rows[name].tolist() for name in _COLUMNS}
-        rows["is_shorter"] = (ledger.rows["until_ns"] < ledger.rows["had_until_ns"]).tolist()
-        row_of = {event: row for row, event in enumerate(rows["event"]) if event >= 0}
-        requested = known(run.sections["requested_ns"])[1].tolist()
-        handed = {row: _receiver(ledger, call, places) for row, call in ledger.handed_over.items()}
-        return cls(
-            rows,
-            row_of,
-            places,
-            requested,
-            frozenset(_given_up(rows)),
-            handed,
-            _renewed(rows),
-            ledger.calls.client,
-            ledger.sent,
-            ledger.wire.requests["arguments"],
-            run.config.users_per_client > 1,
-            run.config.users_per_client > 1 and not run.is_exclusive,
-        )
+    def of(cls, run: RunTables, ledger: Ledger) -> Setters:
+        rows, requested = ledger.columns, known(run.sections["requested_ns"])[1].tolist()
+        handed = {row: _receiver(ledger, call, run.places) for row, call in ledger.handed_over.items()}
+        return cls(run, ledger, requested, frozenset(_given_up(rows)), handed, _renewed(rows))
+
+    @property
+    def rows(self) -> dict[str, list[Any]]:
+        return self.ledger.columns
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether a client process has several."""
+        return self.run.config.users_per_client > 1
+
+    def rows_of(self, events: Iterable[int]) -> Iterator[int]:
+        """The rows of these events of the witness, as far as the ledger has them."""
+        row_of = self.ledger.row_of
+        return (row_of[event] for event in events if event in row_of)
 
     def of_row(self, row: int) -> Setter:
         """For whom the request of this row was sent, if it sets a key."""
@@ -112,7 +93,7 @@ class Setters:
             return UNKNOWN
         if call == NO_CALL or rows["did"][row] in COUNT:
             return Setter(client=rows["client"][row])
-        place = self.places.get((rows["task"][row], rows["life"][row], rows["section"][row]), NO_SECTION)
+        place = self.run.places.get((rows["task"][row], rows["life"][row], rows["section"][row]), NO_SECTION)
         if f in GRANTS:
             is_granted = rows["outcome"][row] == "ok"
             is_its = is_granted and not (f == "acquire" and in_call and self._is_early(row, place))
@@ -132,7 +113,7 @@ class Setters:
             return False
         if rows["by"][row] != "client" or rows["value"][row] == value:
             return False
-        return value in (self.arguments[rows["request"][row]].as_py() or ())
+        return value in (self.ledger.wire.requests["arguments"][rows["request"][row]].as_py() or ())
 
     def _goes_on(self, row: int) -> bool:
         """Whether a nested acquire set another value over one of its own section: the key stays that section's, refused
@@ -156,13 +137,13 @@ class Setters:
             return False
         # The last round may ask for the same value, and find it.
         of = self._client(row), rows["node"][row], self.requested[section], rows["complete_ns"][row]
-        return not any(rows["value"][row] in one.arguments for one in self.requests.between(*of))
+        return not any(rows["value"][row] in one.arguments for one in self.ledger.sent.between(*of))
 
     def let_go_ns(self, renewed_by: Iterable[int]) -> int:
         """When a release asked to let the key expire sooner than it would have; forever if none did."""
         rows = self.rows
-        some = (self.row_of[event] for event in renewed_by if event in self.row_of)
-        shorter = (row for row in some if rows["is_shorter"][row] and rows["f"][row] in ("release", None))
+        releases = (row for row in self.rows_of(renewed_by) if rows["f"][row] in ("release", None))
+        shorter = (row for row in releases if rows["until_ns"][row] < rows["had_until_ns"][row])
         return min((rows["from_client_ns"][row] for row in shorter), default=FOREVER_NS)
 
     def taken_over_ns(self, call: int, client: str | None, renewed_by: Iterable[int]) -> int:
@@ -171,14 +152,16 @@ class Setters:
         if call == NO_CALL or client is None:
             return FOREVER_NS
         rows = self.rows
-        renewals = (self.row_of[event] for event in renewed_by if event in self.row_of)
+        renewals = self.rows_of(renewed_by)
         own = (row for row in renewals if rows["client"][row] == client and rows["call"][row] != call)
-        own = (row for row in own if rows["f"][row] in GRANTS and rows["is_in_call"][row] and not self._is_beside(row))
-        return min((rows["from_client_ns"][row] for row in own), default=FOREVER_NS)
+        own = (row for row in own if rows["f"][row] in GRANTS and rows["is_in_call"][row])
+        asked = (self.ledger.change(row) for row in own)
+        calls = (one for one in asked if not self.ledger.is_beside_its_call(one, self._client(one["row"])))
+        return min((one["from_client_ns"] for one in calls), default=FOREVER_NS)
 
     def task_of(self, setter: Setter) -> str | None:
         """Which of several tasks of its process made the call."""
-        return None if setter.call == NO_CALL else str(self.callers[setter.call])
+        return None if setter.call == NO_CALL else str(self.ledger.calls.client[setter.call])
 
     def is_others_too(self, setter: Setter, renewed_by: Iterable[int]) -> bool:
         """Whether another client was granted the lock by a request that left a hash its fields: their names do not tell
@@ -190,23 +173,12 @@ class Setters:
             and rows["outcome"][row] == "ok"
             and rows["is_in_call"][row]
             and rows["client"][row] != setter.client
-            for row in (self.row_of[event] for event in renewed_by if event in self.row_of)
+            for row in self.rows_of(renewed_by)
         )
-
-    def _is_beside(self, row: int) -> bool:
-        """Whether the request was sent beside its call, which asked the node for the key over other connections, and
-        not with this value: in the background."""
-        rows, value = self.rows, self.rows["value"][row]
-        if value is None:
-            return False
-        of = self._client(row), rows["node"][row], rows["invoke_ns"][row], rows["complete_ns"][row]
-        asked = (one for one in self.requests.between(*of) if rows["key"][row] in one.keys)
-        others = {one.connection for one in asked if value not in one.arguments}
-        return bool(others) and rows["connection"][row] not in others
 
     def sent_ns(self, event: int) -> int:
         """When the request was sent that led to this event of the witness; -1 if that is not known."""
-        row = self.row_of.get(event)
+        row = self.ledger.row_of.get(event)
         return -1 if row is None else int(self.rows["from_client_ns"][row])
 
 
@@ -260,7 +232,7 @@ def with_setters(holdings: pd.DataFrame, setters: Setters) -> pd.DataFrame:
     rows = zip(*(holdings[name].tolist() for name in names), strict=True)
     for place, (node, key, value, event, is_hash, renewed_by) in enumerate(rows):
         before = latest.get((node, key))
-        row = setters.row_of.get(event)
+        row = setters.ledger.row_of.get(event)
         if row is None:
             # It was there when the node could be watched again: what it had held before.
             is_same = before is not None and values[before] == value
@@ -303,7 +275,7 @@ def _changed(setters: Setters, row: int, before: Setter, shared: set[int]) -> Se
     """Whose a hash is when its fields have changed."""
     by, owner = setters.of_row(row), setters.rows["owner"][row]
     is_ones = by.client is not None and by.client == before.client
-    if setters.has_rivals_inside:
+    if setters.has_tasks and not setters.run.is_exclusive:  # tasks of one process may be inside at once
         is_ones &= setters.rows["task"][row] == setters.task_of(before)
     if not is_ones:
         shared.add(owner)
@@ -315,7 +287,7 @@ def _changed(setters: Setters, row: int, before: Setter, shared: set[int]) -> Se
 def done_with(run: RunTables, ledger: Ledger, holdings: pd.DataFrame, left_ns: Any) -> pd.DataFrame:
     """The holdings with `task`, whose call set them; `done_ns`, when their owner was done with them (forever if that is
     not known); and `is_gone`, whether it could no longer delete them then. A refused attempt is done when it ends."""
-    section, call = (holdings[name].to_numpy(np.int64) for name in ("section", "call"))
+    section, call = columns_of(holdings, "section", "call")
     calls, is_its = ledger.calls, section != NO_SECTION
     complete = np.append(calls.complete_ns, FOREVER_NS)[call]
     is_cut = np.append(calls.outcome == "", False)[call].astype(bool)

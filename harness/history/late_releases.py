@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 from fencepost.history import process_of
 from harness.history.calls import Calls
 from harness.history.commands import RUN_SCRIPTS
+from harness.history.groups import Ints, where, which
 
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
-    from harness.history.groups import Ints
 
 Change = Mapping[Hashable, Any]
 
@@ -41,9 +41,9 @@ def late_releases(rows: pd.DataFrame, calls: Calls, wire: WireRecord) -> dict[in
     owing = [of for of in released if not _during(sent.get(process_of(calls.client[of])), calls, of).size]
     if not owing:
         return {}
-    took = rows[rows["what"].isin(_TAKES) & (rows["request"] >= 0) & (rows["by"] == "client")]
+    took = where(rows, rows["request"] >= 0, what=_TAKES, by="client")
     words = dict(zip(took.index.tolist(), _words(took, wire), strict=True))
-    usual = {words[row] for row in took.index[took["is_in_call"] & (took["f"] == "release")].tolist()}
+    usual = {words[row] for row in where(took, is_in_call=True, f="release").index.tolist()}
     meant = calls.meant_by(took["key"].astype(str).unique().tolist())
     by_key = {
         (process, keys[0]): _in_order(some)
@@ -83,9 +83,9 @@ def _did_not(call: int, request: Change, rows: pd.DataFrame, calls: Calls) -> bo
     """Whether this call has nothing to undo by then, or undid nothing later."""
     if calls.f[call] != "acquire":
         return False
-    of_key = rows[(rows["client"] == request["client"]) & (rows["key"] == request["key"])]
+    of_key = where(rows, client=request["client"], key=request["key"])
     asked_ns, at_ns = of_key["from_client_ns"].to_numpy(np.int64), request["from_client_ns"]
-    sets = of_key["what"].isin(_SETS).to_numpy(bool)
+    sets = which(of_key, what=_SETS)
     if calls.outcome[call] == "ok":
         return not (sets & (asked_ns >= at_ns) & (asked_ns <= calls.complete_ns[call])).any()
     before = asked_ns[sets & (asked_ns >= calls.invoke_ns[call]) & (asked_ns < at_ns)].tolist()

@@ -15,7 +15,7 @@ import pandas as pd
 
 from fencepost.history import FaultEvent
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
-from harness.history.groups import Bools, Ints, grouped, known
+from harness.history.groups import Bools, Ints, columns_of, grouped, known, which
 
 RESUME_SLACK_NS: Final = 50_000_000
 """A process that was just resumed has to be scheduled before it can take a timestamp; for this long it counts as
@@ -48,10 +48,8 @@ def derive_leases(
     A client that was told yes, and at once that no validity is left, outlived no lease: it may last forever. So
     may an open-ended lease, for which no time was promised.
     """
-    granted = ops["f"].isin(list(steps)) & (ops["outcome"] == "ok")
-    leases = ops[_OF_LEASES][granted.to_numpy(np.bool_)].copy(deep=False)
-    invoke: Ints = leases["invoke_ns"].to_numpy(np.int64)
-    complete: Ints = leases["complete_ns"].to_numpy(np.int64)
+    leases = ops[_OF_LEASES][which(ops, f=steps, outcome="ok")].copy(deep=False)
+    invoke, complete = columns_of(leases, "invoke_ns", "complete_ns")
     before = np.clip(_or(leases["computed_before_ns"], complete), invoke, complete)
     after = np.clip(_or(leases["computed_after_ns"], invoke), invoke, before)
     for client, pauses in pause_windows(faults).items():
@@ -86,11 +84,7 @@ def pause_windows(faults: Iterable[FaultEvent]) -> dict[str, list[tuple[int, int
 
 def granted_open_ended(ops: pd.DataFrame) -> Bools:
     """Which rows are grants without a promised lease time."""
-    is_grant: Bools = ((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy(np.bool_)
-    for told in _TOLD:
-        if told in ops:
-            is_grant = is_grant & ops[told].isna().to_numpy(np.bool_)
-    return is_grant
+    return which(ops, *(ops[told].isna() for told in _TOLD), f="acquire", outcome="ok")
 
 
 class Lapses(NamedTuple):
@@ -116,10 +110,8 @@ def find_lapses(leases: pd.DataFrame, section: Ints) -> Lapses:
     of each."""
     if not (leases["f"] == "extend").any():
         return Lapses(*np.zeros((3, 0), np.int64))
-    complete, earliest, latest, computed = (
-        leases[name].to_numpy(np.int64)
-        for name in ("complete_ns", "deadline_min_ns", "deadline_max_ns", "computed_min_ns")
-    )
+    names = ("complete_ns", "deadline_min_ns", "deadline_max_ns", "computed_min_ns")
+    complete, earliest, latest, computed = columns_of(leases, *names)
     told, at_return = leases["validity_ms"].to_numpy(np.float64) * 1e6, leases["told_at_return"].to_numpy(np.bool_)
     order = np.lexsort((complete, section))
     before, this = order[:-1], order[1:]

@@ -39,7 +39,7 @@ from harness.history.change_causes import NONE, ChangeRequests, WireRecord, find
 from harness.history.commands import LOOK
 from harness.history.entries import Entry, all_entries, keys_with_entries
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Ints
+from harness.history.groups import Ints, rows_of, where
 from harness.history.handed_over import handed_over
 from harness.history.key_changes import ENDINGS, SETS, derive_changes
 from harness.history.late_releases import late_releases
@@ -99,7 +99,7 @@ class Ledger:
     @cached_property
     def entries(self) -> Sequence[Entry]:
         """What lists, sets, sorted sets and hashes held, key by key: what ended, in order, then what stayed."""
-        own = self.rows[self.rows["key"].isin(keys_with_entries(self.rows)).to_numpy(bool)]
+        own = where(self.rows, key=keys_with_entries(self.rows))
         return all_entries(own, self.arguments(own), self.blind_ns)
 
     def arguments(self, rows: pd.DataFrame) -> list[list[str] | None]:
@@ -147,7 +147,7 @@ class Ledger:
 
     @cached_property
     def _copies(self) -> frozenset[int]:
-        rows = self.rows[(self.rows["what"].isin(SETS) & (self.rows["request"] >= 0)).to_numpy(bool)]
+        rows = where(self.rows, self.rows["request"] >= 0, what=SETS)
         senders = rows["sender"].where(rows["sender"].notna(), rows["client"])
         columns = zip(rows.index.tolist(), senders, rows["node"].astype(str), rows["value"].tolist(), strict=True)
         set_by: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
@@ -192,7 +192,8 @@ class Ledger:
         return found
 
     @cached_property
-    def _columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[Any]]:
+        """The rows, column by column."""
         return {str(name): self.rows[name].tolist() for name in self.rows}
 
     @cached_property
@@ -210,8 +211,21 @@ class Ledger:
         rows = rows.assign(had_until_ns=until_ns.mask(until_ns >= FOREVER_NS))
         return rows.assign(**{name: rows[name].mask(rows[name] < 0) for name in _OPTIONAL})
 
+    @cached_property
+    def row_of(self) -> dict[int, int]:
+        """By event of the witness."""
+        return {event: row for row, event in enumerate(self.columns["event"]) if event >= 0}
+
     def change(self, row: int) -> Change:
-        return {name: values[row] for name, values in self._columns.items()} | {"row": row}
+        return {name: values[row] for name, values in self.columns.items()} | {"row": row}
+
+    def is_beside_its_call(self, change: Change, client: str) -> bool:
+        """Whether the client, which sent the request of this change during a call, asked the node for the key over
+        other connections in that call, and not with this value: the request was sent in the background."""
+        of = str(change["node"]), int(change["invoke_ns"]), int(change["complete_ns"])
+        asked = [one for one in self.sent.between(client, *of) if change["key"] in one.keys]
+        others = {one.connection for one in asked if change["value"] not in one.arguments}
+        return change["value"] is not None and bool(others) and change["connection"] not in others
 
     def end_of_event(self, event: int) -> Change | None:
         """How the key ended that this event of the witness had set; None if it did not, or that is not seen."""
@@ -220,12 +234,11 @@ class Ledger:
 
     def doers(self, keys: Container[str]) -> dict[int, Doer]:
         """By the witness's event, who made this change of one of the keys, in a call for a section."""
-        names = ("event", "key", "by", "task", "section", "call")
-        rows = zip(*(self.rows[name].tolist() for name in names), strict=True)
+        rows = rows_of(where(self.rows, by="client"), "event", "key", "task", "section", "call")
         return {
             event: Doer(task, section, str(self.calls.key[call]))
-            for event, key, by, task, section, call in rows
-            if by == "client" and task is not None and section >= 0 and event >= 0 and key in keys
+            for event, key, task, section, call in rows
+            if task is not None and section >= 0 and event >= 0 and key in keys
         }
 
     @classmethod

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from harness.history.commands import ADD_FIELDS
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import rows_of
+from harness.history.groups import rows_of, where
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,8 +70,8 @@ def _lasting_keys(run: Recorded, by_ns: int) -> set[tuple[str, str]]:
     """The nodes and keys that were there by then and to the end, without a time to live."""
     assert run.watched is not None
     held = run.watched.holdings
-    lasts = (held["to_min_ns"] > by_ns) & (held["expires_ns"] >= FOREVER_NS) & (held["ended"] != "expired")
-    return {(str(node), str(key)) for node, key in rows_of(held[lasts.to_numpy(bool)], "node", "key")}
+    lasting = where(held, held["to_min_ns"] > by_ns, held["expires_ns"] >= FOREVER_NS, held["ended"] != "expired")
+    return {(str(node), str(key)) for node, key in rows_of(lasting, "node", "key")}
 
 
 def _is_over(change: Change, left_ns: Mapping[tuple[str, int, int], int], by_ns: int) -> bool:
@@ -117,6 +117,5 @@ def _left(rows: pd.DataFrame) -> tuple[int | None, int]:
 def _has_no_expiry(run: Recorded, node: str, key: str) -> bool:
     """Whether what the node held of the key last had no time to live."""
     assert run.watched is not None
-    holdings = run.watched.holdings
-    own = holdings[((holdings["node"] == node) & (holdings["key"] == key)).to_numpy(bool)]
+    own = where(run.watched.holdings, node=node, key=key)
     return len(own) > 0 and bool(own["expires_ns"].iloc[-1] >= FOREVER_NS)

@@ -18,7 +18,7 @@ from harness.history.change_causes import WireRecord
 from harness.history.commands import BLOCK_ON_LISTS, BLOCKING
 from harness.history.error_replies import ERROR_REPLY
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Ints
+from harness.history.groups import Ints, where
 
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 
@@ -59,7 +59,7 @@ class Activity:
 
     def answered(self, since_ns: int, until_ns: int, node: str = "") -> int:
         """How many requests it sent in this time, to this node or any, and had answered, not with an error."""
-        rows = self.requests[(self.requests["node"] == node).to_numpy(bool)] if node else self.requests
+        rows = where(self.requests, node=node) if node else self.requests
         within = (rows["from_client_ns"] >= since_ns) & (rows["to_client_ns"] <= until_ns) & (rows["to_client_ns"] >= 0)
         errors = rows["reply"].str.startswith(ERROR_REPLY).fillna(value=False)
         return int((within & ~errors).sum())
@@ -67,7 +67,7 @@ class Activity:
     def asked(self, since_ns: Ints, until_ns: Ints) -> npt.NDArray[np.float64]:
         """How many requests it sent in each of these times to the node that it asked most often; without end while a
         server lets it wait."""
-        rows = self.requests[(self.requests["from_client_ns"] >= 0).to_numpy(bool)]
+        rows = where(self.requests, self.requests["from_client_ns"] >= 0)
         times = [np.sort(own.to_numpy(np.int64)) for _, own in rows.groupby("node")["from_client_ns"]]
         counts = [np.searchsorted(sent, until_ns) - np.searchsorted(sent, since_ns) for sent in times]
         most = np.max(counts, axis=0, initial=0) if counts else np.zeros(len(since_ns))
@@ -117,8 +117,8 @@ class Activity:
 
     def keys(self, since_ns: int) -> set[str]:
         """The keys of the requests that it sent from then on, as the nodes call them."""
-        rows = self.requests
-        return {str(key) for keys in rows["keys"][(rows["from_client_ns"] >= since_ns).to_numpy(bool)] for key in keys}
+        rows = where(self.requests, self.requests["from_client_ns"] >= since_ns)
+        return {str(key) for keys in rows["keys"] for key in keys}
 
     def is_stuck(self, since_ns: int, at_ns: int) -> bool:
         """Whether what went last over one of its connections, sent or heard since the first time, was on its way in
@@ -126,7 +126,7 @@ class Activity:
         the client that says nothing."""
         rows = self.requests
         first = rows[list(_TIMES)].where(rows[list(_TIMES)] >= 0).min(axis=1)
-        last = rows[((first >= since_ns) & (first <= at_ns)).to_numpy(bool)].groupby("connection").tail(1)
+        last = where(rows, first.between(since_ns, at_ns)).groupby("connection").tail(1)
         lost = (last["from_node_ns"] < 0) & ((last["to_node_ns"] < 0) | ~last["command"].isin(BLOCKING))
         lost |= (last["from_node_ns"] >= 0) & (last["to_client_ns"] < 0)
         closed = [self.closed_ns.get(connection, FOREVER_NS) <= at_ns for connection in last["connection"]]

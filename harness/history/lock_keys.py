@@ -10,7 +10,7 @@ import pandas as pd
 
 from harness.history.calls import GRANTS
 from harness.history.commands import ADD
-from harness.history.groups import rows_of
+from harness.history.groups import rows_of, where, which
 from harness.history.key_changes import SETS
 from harness.history.ledger import Ledger
 
@@ -31,8 +31,7 @@ def lock_keys(run: RunTables, ledger: Ledger, owners: Owners | None, unowned: Un
     if owners is not None:
         found |= set(owners.holdings["key"].astype(str).unique())
     if not found:
-        is_set = rows["what"].isin(SETS) & (rows["f"] == "acquire") & rows["value"].notna()
-        names = {str(key) for key in rows["key"][is_set].unique()}
+        names = {str(key) for key in where(rows, rows["value"].notna(), what=SETS, f="acquire")["key"].unique()}
         names -= set() if owners is None else owners.copies
         for key in asked:
             some = [name for name in names if key in name]
@@ -48,20 +47,18 @@ def keys_of_single_sections(run: RunTables, ledger: Ledger) -> set[str]:
     if run.is_exclusive:
         return set()
     rows, asked = ledger.rows, [str(key) for key in run.ops["key"].unique()]
-    granted = rows["f"].isin(GRANTS) & (rows["outcome"] == "ok") & rows["is_in_call"] & (rows["section"] >= 0)
-    is_set = granted & (rows["what"] == "set")
+    is_set = which(rows, rows["section"] >= 0, f=GRANTS, outcome="ok", is_in_call=True, what="set")
     names = {str(key) for key in rows["key"][is_set].unique() if any(name in str(key) for name in asked)}
     # A client that extends its lease may write its key anew.
-    is_extension = by_its_setter(rows) & ~(rows["f"].isin(GRANTS) & rows["is_in_call"]).to_numpy(bool)
-    is_change = (rows["what"].isin(["changed", "overwritten"]) & rows["is_seen"]).to_numpy(bool)
-    names -= set(rows["key"][is_change & ~is_extension].astype(str).unique())
+    is_extension = by_its_setter(rows) & ~which(rows, f=GRANTS, is_in_call=True)
+    changes = where(rows, ~is_extension, what=("changed", "overwritten"), is_seen=True)
+    names -= set(changes["key"].astype(str).unique())
     sections = run.sections
     may_share = int((sections["shared"] == 1).sum()) if "shared" in sections else len(sections)
     # Beside them, one that clients share may never have been changed while it was there.
     for some in (names, names.difference(asked)):
-        own = rows["key"].isin(list(some))
-        each = rows[is_set & own].groupby(["task", "life", "section"], observed=True)["key"].nunique()
-        deleted = rows["f"][own & (rows["what"] == "deleted")]
+        each = where(rows, is_set, key=some).groupby(["task", "life", "section"], observed=True)["key"].nunique()
+        deleted = where(rows, key=some, what="deleted")["f"]
         is_one_each = len(each) >= _NEARLY_ALL * may_share and not (each > 1).any()
         if is_one_each and 2 * int((deleted == "release").sum()) > len(deleted):
             return some
@@ -74,13 +71,13 @@ def keys_of_single_holders(run: RunTables, ledger: Ledger, key: str) -> set[str]
     if not run.is_exclusive:
         return set()
     granted = {*rows_of(run.calls("acquire", "ok", key), "client", "life", "section")}
-    rows = ledger.rows[(~ledger.rows["f"].isin(["extend", "held"])).to_numpy(bool)]
+    rows = where(ledger.rows, ~ledger.rows["f"].isin(["extend", "held"]))
     found = set()
     for name in {str(each) for each in rows["key"].unique() if key in str(each)}:
-        own = rows[(rows["key"] == name).to_numpy(bool)]
-        is_set = (own["what"] == "set") & (own["f"] == "acquire") & own["is_in_call"] & (own["outcome"] == "ok")
-        sections = granted.intersection(rows_of(own[is_set.to_numpy(bool)], "task", "life", "section"))
-        added = int(((own["what"] == "changed") & own["did"].isin(ADD)).sum())
+        own = where(rows, key=name)
+        sets = where(own, what="set", f="acquire", is_in_call=True, outcome="ok")
+        sections = granted.intersection(rows_of(sets, "task", "life", "section"))
+        added = len(where(own, what="changed", did=ADD))
         if sections and len(sections) >= _NEARLY_ALL * len(granted) and added <= (1 - _NEARLY_ALL) * len(granted):
             found.add(name)
     return found

@@ -17,13 +17,11 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
 from harness.history.calls import GRANTS
 from harness.history.commands import DELETE, RENEW
 from harness.history.entries import Entry
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import rows_of
+from harness.history.groups import columns_of, rows_of, where
 from harness.history.leases import derive_leases
 from harness.history.ledger import Change, Ledger
 
@@ -47,7 +45,7 @@ class Member(NamedTuple):
 def taken_members(run: Recorded, ledger: Ledger, keys: Collection[str]) -> Iterator[tuple[Change, Member]]:
     """The changes by which a request of one client took out the member of another, which was inside and certainly
     within its lease."""
-    start, end, deadline = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns", "deadline_min_ns"))
+    start, end, deadline = columns_of(run.sections, "start_ns", "end_ns", "deadline_min_ns")
     nested = _nested_until_ns(run)
     for entry, member in _members(run, ledger, keys):
         change = ledger.change(entry.ended)
@@ -108,7 +106,7 @@ def _renewed_until_ns(run: Recorded, ledger: Ledger, entry: Entry, change: Chang
     if put["f"] not in GRANTS or not put["is_in_call"] or not is_counted_well:
         return 0
     own = rows.iloc[entry.added : entry.ended + 1]
-    own = own[((own["node"] == entry.node) & (own["key"] == entry.key)).to_numpy(bool)]
+    own = where(own, node=entry.node, key=entry.key)
     its = put["task"], put["life"], put["section"]
     until_ns = [
         after[0]

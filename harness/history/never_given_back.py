@@ -19,7 +19,7 @@ import pandas as pd
 
 from harness.history.commands import COUNT, MOVE, POP
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import rows_of
+from harness.history.groups import rows_of, where
 
 if TYPE_CHECKING:
     from harness.history.entries import Entry
@@ -41,7 +41,7 @@ def never_given_back(run: Recorded, ledger: Ledger, by_ns: int) -> Iterator[Chan
     """The requests that took something for a call that was not granted, or for a section, and that was over by then;
     each as one change that it made, in order."""
     places, left_ns = run.places, run.sections["end_ns"].tolist()
-    refused = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] != "ok")).to_numpy(bool)]
+    refused = where(run.ops, run.ops["outcome"] != "ok", f="acquire")
     missed_ns = refused.groupby(refused["key"].astype(str))["complete_ns"].max().to_dict()
     lease_ns = round(run.kept_ms * 1e6)
     taken = [row for _, own in ledger.rows.groupby("key", observed=True) for row in _taken(run, ledger, own)]
@@ -60,7 +60,7 @@ def never_given_back(run: Recorded, ledger: Ledger, by_ns: int) -> Iterator[Chan
 def _taken(run: Recorded, ledger: Ledger, own: pd.DataFrame) -> list[int]:
     """What was taken from one key and is still missing. Nothing of a key under a name of the library's unless
     nearly every grant took of it and hardly a refused attempt did: it may count anything else."""
-    in_calls = own[own["is_in_call"].to_numpy(bool)]
+    in_calls = where(own, is_in_call=True)
     if (pair := opposites(own)) is None:
         return []
     take, give = pair
@@ -79,8 +79,8 @@ def _taken(run: Recorded, ledger: Ledger, own: pd.DataFrame) -> list[int]:
 def opposites(rows: pd.DataFrame) -> tuple[str, str] | None:
     """The command by which granted acquires take something from a key, and that by which releases give it back; None
     if they do not."""
-    granted = rows[(rows["is_in_call"] & (rows["outcome"] == "ok")).to_numpy(bool)]
-    did = {f: granted["did"][(granted["f"] == f).to_numpy(bool)].dropna() for f in ("acquire", "release")}
+    granted = where(rows, is_in_call=True, outcome="ok")
+    did = {f: where(granted, f=f)["did"].dropna() for f in ("acquire", "release")}
     if any(of_calls.empty for of_calls in did.values()):
         return None
     take, give = (str(of_calls.mode().iloc[0]) for of_calls in did.values())
@@ -117,7 +117,7 @@ def _lost_tokens(ledger: Ledger, key: str, take: str) -> list[int] | None:
 def _counts_grants(ledger: Ledger, in_calls: pd.DataFrame, take: str, give: str) -> bool:
     """Whether granted acquires took something from the key, and refused ones did not, or gave it back at once."""
     calls = ledger.calls
-    acquiring = in_calls[(in_calls["f"] == "acquire").to_numpy(bool)]
+    acquiring = where(in_calls, f="acquire")
     times = (acquiring["did"] == take).astype(int) - (acquiring["did"] == give)
     kept = times.groupby(acquiring["call"]).sum()
     took = kept[kept > 0].index.to_numpy()

@@ -27,8 +27,7 @@ import pyarrow.compute as pc
 
 from fencepost.history import process_of
 from harness.history.commands import POP, REMOVE
-from harness.history.fault_windows import longest_windows
-from harness.history.groups import Ints, rows_of
+from harness.history.groups import Ints, columns_of, rows_of, where
 from harness.history.places_taken import is_given_back
 from harness.history.sessions import closed_connections
 from harness.history.waits import SECOND_NS, Span
@@ -55,7 +54,7 @@ def calm_until_ns(run: Recorded) -> Ints:
     """By section, until when nothing may have ended its session, a TTL after the grant at most; 0 if something may have
     before."""
     sections, ttl_ns = run.sections, round(run.config.ttl_ms * 1e6)
-    start, end = (sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    start, end = columns_of(sections, "start_ns", "end_ns")
     since, until = start - max(ttl_ns, SECOND_NS), np.minimum(end, start + ttl_ns)
     process = sections["client"].map(process_of).to_numpy(object)
     for client in np.unique(process).tolist():
@@ -71,7 +70,7 @@ def calm_until_ns(run: Recorded) -> Ints:
 
 def _disturbed(run: Recorded, client: str) -> Iterator[Span]:
     """When something may have ended a session of this client process."""
-    for event, began, done in longest_windows(run.faults):
+    for event, began, done in run.fault_windows:
         if event.hit_nodes or event.apart or client in map(process_of, event.hit_clients):
             yield began, done
     yield from run.waits_of(client)
@@ -88,7 +87,7 @@ def _disturbed(run: Recorded, client: str) -> Iterator[Span]:
 def _expired(ledger: Ledger, client: str) -> Iterator[Span]:
     """When a key expired that the client had set."""
     rows = ledger.rows
-    expired = rows[((rows["what"] == "expired") & (rows["of"] >= 0)).to_numpy(bool)]
+    expired = where(rows, rows["of"] >= 0, what="expired")
     setters = rows["client"].to_numpy(object)[expired["of"].to_numpy(np.int64)]
     yield from rows_of(expired[setters == client], "since_ns", "at_ns")
 
@@ -119,7 +118,7 @@ def _is_anothers(put: Change, end: Change) -> bool:
 def _may_have_ended(run: Recorded, ledger: Ledger, put: Change, end: Change) -> bool:
     """Whether something else may have ended the client's session by then."""
     since_ns, until_ns, client = int(put["from_client_ns"]), int(end["at_ns"]), str(put["client"])
-    for event, began, done in longest_windows(run.faults):
+    for event, began, done in run.fault_windows:
         hit = {*map(process_of, event.hit_clients)}
         if began < until_ns and done > since_ns and (client in hit or put["node"] in event.hit_nodes):
             return True

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from fencepost.quorum import quorum
 from harness.history.commands import COUNT, RAISE, RENEW
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import rows_of
+from harness.history.groups import rows_of, where
 from harness.history.key_changes import ENDINGS
 from harness.history.never_given_back import NEARLY_ALL, opposites
 
@@ -53,11 +53,11 @@ def permits_out(run: Recorded, since_ns: int, until_ns: int, key: str | None = N
     ledger = run.whole_ledger
     if ledger is None or run.group is not None or run.config.replication != "none":
         return None
-    rows = ledger.rows[(ledger.rows["at_ns"] <= until_ns).to_numpy(bool)]
+    rows = where(ledger.rows, ledger.rows["at_ns"] <= until_ns)
     for name, own in rows.groupby("key", observed=True):
         if key is not None and ledger.calls.meant_by([str(name)])[str(name)] != [key]:
             continue
-        if (pair := _counted(ledger, ledger.rows[(ledger.rows["key"] == name).to_numpy(bool)])) is None:
+        if (pair := _counted(ledger, where(ledger.rows, key=name))) is None:
             continue
         full = {
             str(node): found
@@ -78,7 +78,7 @@ def _counted(ledger: Ledger, own: pd.DataFrame) -> tuple[str, str] | None:
     if pair is None or not set(pair) <= set(COUNT) or (pair[0] in RAISE) == (pair[1] in RAISE):
         return None
     granted, of_key = _granted(ledger.rows), _granted(own)
-    took = set(of_key["call"][(of_key["did"] == pair[0]).to_numpy(bool)].tolist())
+    took = set(where(of_key, did=pair[0])["call"].tolist())
     keys = {str(ledger.calls.key[call]) for call in took}
     if len(keys) != 1:
         return None
@@ -88,7 +88,7 @@ def _counted(ledger: Ledger, own: pd.DataFrame) -> tuple[str, str] | None:
 
 def _granted(rows: pd.DataFrame) -> pd.DataFrame:
     """The changes by acquires that were granted."""
-    return rows[(rows["is_in_call"] & (rows["f"] == "acquire") & (rows["outcome"] == "ok")).to_numpy(bool)]
+    return where(rows, is_in_call=True, f="acquire", outcome="ok")
 
 
 def _out(run: Recorded, ledger: Ledger, own: pd.DataFrame, pair: tuple[str, str], since_ns: int) -> list[Out]:
@@ -103,8 +103,7 @@ def _out(run: Recorded, ledger: Ledger, own: pd.DataFrame, pair: tuple[str, str]
 def raised_by_gone(run: Recorded, ledger: Ledger, raised: Change) -> list[Out]:
     """What was left of a count when this change raised it, if all of it was of calls that were over; else nothing."""
     rows, row, was = ledger.rows, int(raised["row"]), _number(raised["was"])
-    before = (rows["node"] == raised["node"]) & (rows["key"] == raised["key"]) & (rows.index < row)
-    left = _left(rows[before.to_numpy(bool)], _COUNT)
+    left = _left(where(rows, rows.index < row, node=raised["node"], key=raised["key"]), _COUNT)
     return _all_over(run, list(map(ledger.change, left)), int(raised["since_ns"])) if was == len(left) else []
 
 
@@ -165,10 +164,9 @@ class _Ops(NamedTuple):
 
     @classmethod
     def of(cls, run: Recorded) -> _Ops:
-        ops = run.ops if "cancelled" in run.ops else run.ops.assign(cancelled=False)
         found: list[dict[tuple[object, ...], tuple[str, bool]]] = []
         for f, name in (("acquire", "invoke_ns"), ("release", "section")):
-            own = rows_of(ops[(ops["f"] == f).to_numpy(bool)], "client", "life", name, "outcome", "cancelled")
+            own = rows_of(run.calls(f), "client", "life", name, "outcome", "cancelled")
             found.append({(str(client), life, at): (str(outcome), bool(cut)) for client, life, at, outcome, cut in own})
         return cls(*found)
 

@@ -17,7 +17,7 @@ from fencepost.quorum import quorum
 from harness.history.calls import GRANTS
 from harness.history.commands import ADD, DELETE, LOWER, RAISE, REMOVE
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import rows_of
+from harness.history.groups import rows_of, where
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Ledger
 
@@ -44,14 +44,14 @@ def places_in_keys(run: Recorded, ledger: Ledger) -> Iterator[Place]:
     if run.is_exclusive:
         return
     rows = _lasting(ledger.rows)
-    did, granted = rows["did"].astype(str).str.upper(), rows["f"].isin(GRANTS) & (rows["outcome"] == "ok")
-    granted &= rows["is_in_call"] & rows["is_seen"]
-    puts = rows[granted & did.isin(_PUT) & rows["what"].isin(["set", "changed"])]
-    takes = rows[(rows["f"] == "release") & did.isin(_TAKE)]
-    keys = _keys(puts, takes) - set(rows["key"][granted & did.isin(_TAKE)])
+    did = rows["did"].astype(str).str.upper()
+    granted = {"f": GRANTS, "outcome": "ok", "is_in_call": True, "is_seen": True}
+    puts = where(rows, did.isin(_PUT), **granted, what=("set", "changed"))
+    takes = where(rows, did.isin(_TAKE), f="release")
+    keys = _keys(puts, takes) - set(where(rows, did.isin(_TAKE), **granted)["key"])
     places = run.places
-    ends = ledger.rows[ledger.rows["what"].isin(ENDINGS)]
-    ended = {of: (what, at_ns) for of, what, at_ns in rows_of(ends, "of", "what", "at_ns")}
+    ends = rows_of(where(ledger.rows, what=ENDINGS), "of", "what", "at_ns")
+    ended = {of: (what, at_ns) for of, what, at_ns in ends}
     taken = set(rows_of(takes, "of", "task", "life", "section"))
     left = {tuple(of): at_ns for *of, at_ns in rows_of(takes, "key", "task", "life", "section", "at_ns")}
     of_section: defaultdict[tuple[int, str], dict[str, int]] = defaultdict(dict)
@@ -73,7 +73,7 @@ def _lasting(rows: pd.DataFrame) -> pd.DataFrame:
     adds = did.isin(_PUT).astype(int) - did.isin(_TAKE).astype(int)
     left = adds.groupby([rows["request"], rows["key"]], observed=True).transform("sum")
     is_lasting = (rows["request"] < 0) | (adds == 0) | (left != 0) | (rows["f"] == "release")
-    return rows[is_lasting.to_numpy(bool)]
+    return where(rows, is_lasting)
 
 
 def _keys(puts: pd.DataFrame, takes: pd.DataFrame) -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from harness.history.entries import Entry
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import rows_of
+from harness.history.groups import rows_of, where
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 
@@ -94,6 +94,6 @@ def is_given_back(ledger: Ledger, entry: Entry, put: Change) -> bool:
 
 def _last_of_own(ledger: Ledger) -> Mapping[tuple[str, str, tuple[Any, ...]], int]:
     """By node, key, and client, life and section, when their requests changed the key last."""
-    rows = ledger.rows[(ledger.rows["call"] >= 0).to_numpy(bool)]
+    rows = where(ledger.rows, ledger.rows["call"] >= 0)
     columns = rows_of(rows, "node", "key", "task", "life", "section", "at_ns")
     return {(node, key, (task, life, section)): at_ns for node, key, task, life, section, at_ns in columns}

@@ -20,7 +20,7 @@ import numpy as np
 from fencepost.history import process_of
 from fencepost.quorum import quorum
 from fencepost.text import listed
-from harness.history.fault_windows import FOREVER_NS
+from harness.history.fault_windows import FOREVER_NS, between
 from harness.history.groups import grouped, known
 from harness.history.held_keys import NodeLine
 from harness.history.key_owners import Owners
@@ -205,12 +205,8 @@ class Backing:
 
     def _blind(self, node: str, section: int, start: int, until: int) -> list[tuple[int, int]]:
         """The parts of [start, until] in which the node was out of sight, and may have held the section's value."""
-        spans, at = [], max(start, min(self._given_nothing_until(node, section), until))
-        for seen, lost, _ in self.watched.of(node):
-            spans.append((at, min(seen, until)))
-            at = min(max(at, lost), until)
-        spans.append((at, until))
-        return [(a, b) for a, b in spans if a < b]
+        since = max(start, min(self._given_nothing_until(node, section), until))
+        return between((window[:2] for window in self.watched.of(node)), since, until)
 
     def _given_nothing_until(self, node: str, section: int) -> int:
         """If the node stood still when the section was asked for, until it went on; else that time. It may hold a value

@@ -27,8 +27,8 @@ from fencepost.quorum import quorum
 from harness.history.calls import GRANTS
 from harness.history.commands import RUN_SCRIPTS
 from harness.history.error_replies import REFUSALS
-from harness.history.fault_windows import hits_link, longest_windows
-from harness.history.groups import rows_of
+from harness.history.fault_windows import hits_link
+from harness.history.groups import rows_of, where
 from harness.history.key_changes import ENDINGS
 from harness.history.ledger import Ledger
 from harness.history.node_requests import NodeRequests, Request
@@ -61,7 +61,7 @@ def renewals_by_node(
 ) -> dict[str, list[Request]]:
     """By node, the client's requests within the section that name one of the keys. A request that only reads, sent
     while the client asks whether it still holds the lock, renews nothing and is left out."""
-    held = run.ops[((run.ops["f"] == "held") & (run.ops["client"] == section.client)).to_numpy(bool)]
+    held = where(run.ops, f="held", client=section.client)
     calls = list(rows_of(held, "invoke_ns", "complete_ns"))
     return {
         node: [
@@ -79,9 +79,8 @@ def renewals_of_another_key(run: Recorded, section: Any, since_ns: int, by_ns: i
     """The changes that the client's requests of this time made to keys with the name of the section's key which only
     renewals touch: no acquire and no release of any client. Rows of the ledger."""
     rows = _of_renewals_alone(run)
-    own = (rows["client"] == process_of(str(section.client))) & (rows["meant"] == section.key)
-    found: pd.DataFrame = rows[(own & rows["from_client_ns"].between(since_ns, by_ns)).to_numpy(bool)]
-    return found
+    is_then = rows["from_client_ns"].between(since_ns, by_ns)
+    return where(rows, is_then, client=process_of(str(section.client)), meant=section.key)
 
 
 @lru_cache(maxsize=1)
@@ -90,10 +89,10 @@ def _of_renewals_alone(run: Recorded) -> pd.DataFrame:
     background."""
     ledger = run.whole_ledger
     assert ledger is not None, "else it would not be known what touched a key"
-    rows = ledger.rows[(ledger.rows["request"] >= 0).to_numpy(bool)]
+    rows = where(ledger.rows, ledger.rows["request"] >= 0)
     is_renewal = ~rows["is_in_call"] | rows["f"].isin(_RENEW) | (rows["f"].isna() & ledger.wire.notes_tasks)
     touched = {*run.lock_keys, *rows["key"][~is_renewal].astype(str)}
-    own = rows[(is_renewal & rows["what"].isin(_KEEPS) & ~rows["key"].isin(list(touched))).to_numpy(bool)]
+    own = where(rows, is_renewal, ~rows["key"].isin(list(touched)), what=_KEEPS)
     meant = ledger.calls.meant_by(own["key"].astype(str).unique())
     return own.assign(meant=[next(iter(meant[str(key)]), "") for key in own["key"]])
 
@@ -110,7 +109,7 @@ def could_renew(run: Recorded, client: str, key: str, since_ns: int, at_ns: int)
     nodes to renew it."""
     nodes = run.nodes_of(key)
     calm = set(nodes)
-    for event, began, done in longest_windows(run.faults):
+    for event, began, done in run.fault_windows:
         if began >= at_ns or done <= since_ns:
             continue
         linked = {node for who, node in event.links if who == client}
@@ -198,10 +197,8 @@ def _may_renew(request: Request) -> bool:
 
 def _set_by(ledger: Ledger, section: Any) -> tuple[set[str], set[str]]:
     """The nodes on which the acquire of this section set keys, and these."""
-    rows = ledger.rows
-    own = (rows["task"] == section.client) & (rows["section"] == section.section) & (rows["life"] == section.life)
-    own &= rows["f"].isin(GRANTS) & rows["is_in_call"] & rows["what"].isin(_SET)
-    some = rows[own.to_numpy(bool)]
+    own = {"task": section.client, "life": section.life, "section": section.section}
+    some = where(ledger.rows, **own, f=GRANTS, is_in_call=True, what=_SET)
     return set(some["node"].astype(str)), set(some["key"].astype(str))
 
 
@@ -210,7 +207,7 @@ def _may_be_cut_off(run: Recorded, section: Any, found: Misdirected, by_ns: int)
     since_ns = first_ns - max(round(run.lease_ms * 1e6), SECOND_NS)
     return any(
         client in event.paused_clients or any(hits_link(event, client, node) for node in found.holders)
-        for event, began_ns, done_ns in longest_windows(run.faults)
+        for event, began_ns, done_ns in run.fault_windows
         if began_ns < by_ns and done_ns > since_ns
     )
 
@@ -218,9 +215,6 @@ def _may_be_cut_off(run: Recorded, section: Any, found: Misdirected, by_ns: int)
 def _may_have_held(run: Recorded, ledger: Ledger, node: str, keys: Collection[str], from_ns: int, to_ns: int) -> bool:
     if run.watched is None or not run.watched.saw(node, from_ns, to_ns):
         return True
-    rows = ledger.rows
-    own = (rows["node"] == node) & rows["key"].isin(list(keys)) & (rows["since_ns"] <= to_ns)
-    last: dict[str, tuple[str, int]] = {}
-    for key, what, at_ns in rows_of(rows[own.to_numpy(bool)], "key", "what", "at_ns"):
-        last[str(key)] = str(what), at_ns
+    own = where(ledger.rows, ledger.rows["since_ns"] <= to_ns, node=node, key=keys)
+    last = {str(key): (str(what), at_ns) for key, what, at_ns in rows_of(own, "key", "what", "at_ns")}
     return any(what == "overwritten" or what not in ENDINGS or at_ns >= from_ns for what, at_ns in last.values())

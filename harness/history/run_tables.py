@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -14,8 +15,8 @@ import pyarrow as pa
 from fencepost.history import PROXY, ClientEnd, Denied, FaultEvent, KeyEvent, Timeline, process_of
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
-from harness.history.fault_windows import GroupFacts
-from harness.history.groups import places_of, rows_of
+from harness.history.fault_windows import GroupFacts, longest_windows
+from harness.history.groups import places_of, rows_of, where, which
 from harness.history.heartbeats import Lags
 from harness.history.key_holdings import Watched
 from harness.history.leases import granted_open_ended
@@ -38,13 +39,13 @@ class LinkTraffic(NamedTuple):
     named: int = 0
 
 
-class ForeignBytes(NamedTuple):
-    """How many bytes on a link are not of the protocol of its `server`."""
+class ForeignBytes(msgspec.Struct, frozen=True):
+    """`bytes`: how many on a link are not of the protocol of its `server`."""
 
     client: str
     node: str
     server: str
-    number: int
+    bytes: int
 
 
 class WireGaps(NamedTuple):
@@ -124,6 +125,15 @@ class RunTables:
         """The moment that an example tells."""
         return self.timeline.start_ns + round(float(at_ms) * 1e6)
 
+    @cached_property
+    def fault_windows(self) -> list[tuple[FaultEvent, int, int]]:
+        """As `harness.history.fault_windows.longest_windows`."""
+        return longest_windows(self.faults)
+
+    def faults_within(self, from_ns: int, to_ns: int) -> list[FaultEvent]:
+        """The faults that may have been in force at some time of these."""
+        return [event for event, began, done in self.fault_windows if began <= to_ns and done >= from_ns]
+
     def waits_of(self, client: str) -> list[tuple[int, int]]:
         """When the client's process, or the proxy, was kept waiting: what it asked for may have come late."""
         whose = (process_of(client), PROXY)
@@ -131,10 +141,8 @@ class RunTables:
 
     def calls(self, f: str, outcome: str = "", key: str = "") -> pd.DataFrame:
         """The operations of this kind; with this outcome and for this key, if there is one."""
-        own = self.ops["f"] == f
-        for name, wanted in (("outcome", outcome), ("key", key)):
-            own = own & (self.ops[name] == wanted) if wanted else own
-        return self.ops[own.to_numpy(np.bool_)]
+        wanted = {"f": f, "outcome": outcome, "key": key}
+        return where(self.ops, **{name: value for name, value in wanted.items() if value})
 
     def lasted(self, one: Lasting) -> dict[str, float]:
         """When it began, and for how long it lasted, as examples tell it."""
@@ -148,7 +156,7 @@ class RunTables:
     @cached_property
     def is_open_ended(self) -> bool:
         """Whether the lock promised no time with any of its grants."""
-        granted = ((self.ops["f"] == "acquire") & (self.ops["outcome"] == "ok")).to_numpy(np.bool_)
+        granted = which(self.ops, f="acquire", outcome="ok")
         return bool(granted.any() and (granted_open_ended(self.ops) == granted).all())
 
     @cached_property

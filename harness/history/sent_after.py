@@ -8,14 +8,13 @@ all nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fencepost.history import FaultEvent
-from harness.history.fault_windows import hits_link, longest_windows
+from harness.history.fault_windows import hits_link, meet
 from harness.history.groups import Ints
 
 if TYPE_CHECKING:
@@ -34,16 +33,13 @@ class SentAfter:
 
     opened: Mapping[int, int]
     came: Ints
-    faults: Sequence[tuple[FaultEvent, int, int]]
-    waits_of: Callable[[str], Sequence[tuple[int, int]]]
-    nodes: Sequence[str]
+    run: RunTables
 
     @classmethod
     def of(cls, run: RunTables, wire: WireRecord) -> SentAfter:
         numbers, opened = (wire.connections[name].to_pylist() for name in ("connection", "opened_ns"))
         came = np.sort(wire.requests["from_client_ns"].drop_null().to_numpy().astype(np.int64))
-        faults = longest_windows(run.faults)
-        return cls(dict(zip(numbers, opened, strict=True)), came, faults, run.waits_of, run.nodes)
+        return cls(dict(zip(numbers, opened, strict=True)), came, run)
 
     def is_certain(self, request: Mapping[str, Any], end_ns: int, *, is_round: bool) -> bool:
         """Whether the request, a change of the ledger, left its client after the end. `is_round`: requests to all nodes
@@ -51,14 +47,14 @@ class SentAfter:
         client, sent_ns, since_ns = str(request["client"]), int(request["from_client_ns"]), end_ns - SLACK_NS
         if sent_ns <= end_ns + SLACK_NS or not self._is_at_work(end_ns, sent_ns):
             return False
-        if any(since <= sent_ns and until >= since_ns for since, until in self.waits_of(client)):
+        if meet(self.run.waits_of(client), since_ns, sent_ns):
             return False
-        faults = [event for event, since, until in self.faults if since <= sent_ns and until >= since_ns]
+        faults = self.run.faults_within(since_ns, sent_ns)
         if any(client in event.halted_clients for event in faults):
             return False
         if not is_round and self.opened[request["connection"]] > end_ns + SLACK_NS:
             return True
-        nodes = self.nodes if is_round else (str(request["node"]),)
+        nodes = self.run.nodes if is_round else (str(request["node"]),)
         return not any(hits_link(event, client, node) for event in faults for node in nodes)
 
     def _is_at_work(self, from_ns: int, to_ns: int) -> bool:

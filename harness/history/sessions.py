@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from fencepost.history import process_of
 from harness.history.commands import BLOCK_ON_LISTS, LEAVE, LISTEN, PUSH
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Ints, rows_of
+from harness.history.groups import Ints, rows_of, where
 from harness.history.ledger import Ledger
 from harness.history.link_activity import Activity
 
@@ -158,7 +158,7 @@ class LostPushes:
         rows = ledger.rows
         found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         pushed: dict[str, int] = {}
-        own = rows[rows["key"].isin(rows["key"][rows["did"].isin([*PUSH])].unique()).to_numpy(bool)]
+        own = where(rows, key=where(rows, did=PUSH)["key"].unique().tolist())
         names = ("key", "what", "did", "request", "at_ns")
         for row, (key, what, did, request, at_ns) in zip(own.index.tolist(), rows_of(own, *names), strict=True):
             if did in PUSH:
@@ -169,8 +169,7 @@ class LostPushes:
 
     def missed(self, client: Activity, began_ns: int, until_ns: int) -> list[tuple[int, int]]:
         """Such pushes onto what the client was blocked on in this silence: when, and the row."""
-        rows = client.requests
-        last = rows[((rows["from_client_ns"] >= 0) & (rows["from_client_ns"] <= began_ns)).to_numpy(bool)].tail(1)
+        last = where(client.requests, client.requests["from_client_ns"].between(0, began_ns)).tail(1)
         if last.empty or last["command"].iloc[0] not in BLOCK_ON_LISTS:
             return []
         pushes = (one for key in last["keys"].iloc[0] for one in self.of_list.get(str(key), ()))

@@ -29,7 +29,7 @@ from fencepost.history import process_of
 from fencepost.quorum import quorum
 from fencepost.text import listed, printable
 from harness.history.failed_attempts import MOST, VainTries
-from harness.history.fault_windows import longest_windows, merged
+from harness.history.fault_windows import merged
 from harness.history.node_requests import NodeRequests
 from harness.history.permits_out import permits_out
 
@@ -188,7 +188,7 @@ def _absences(
     found = {}
     for node in own:
         times: _Times = {kind: [] for kind in _ABSENCES}
-        for event, began, done in longest_windows(run.faults):
+        for event, began, done in run.fault_windows:
             if node in event.nodes:
                 times[event.node_state].append((began, done))
             if all((client, node) in event.links for client in clients):

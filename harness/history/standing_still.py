@@ -10,7 +10,7 @@ import pandas as pd
 
 from fencepost.history import task_names
 from harness.history.fault_windows import FOREVER_NS, merged
-from harness.history.groups import Ints, grouped
+from harness.history.groups import Ints, columns_of, grouped
 from harness.history.leases import pause_windows
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def ran_ns(run: Recorded, client: str, since_ns: int, until_ns: int) -> int:
 def stood_still_ns(calls: pd.DataFrame, run: Recorded) -> Ints:
     """For each call, how long its client can have been stopped, or starved of CPU, during it."""
     stood = np.zeros(len(calls), np.int64)
-    invoke, complete = (calls[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    invoke, complete = columns_of(calls, "invoke_ns", "complete_ns")
     pauses = pause_windows(run.faults)
     waits = _waits(run)
     for client in pauses.keys() | run.kept_waiting.keys() | waits.keys():

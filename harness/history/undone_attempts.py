@@ -21,7 +21,7 @@ import numpy as np
 
 from fencepost.history import process_of
 from harness.history.commands import DELETE, RENEW
-from harness.history.fault_windows import longest_windows
+from harness.history.groups import which
 from harness.history.key_changes import SETS
 from harness.history.node_requests import NodeRequests, Request
 from harness.history.sent_after import SLACK_NS
@@ -38,11 +38,11 @@ def attempts_never_undone(run: Recorded, ledger: Ledger) -> Iterator[Change]:
     """The changes by which attempts that were refused set a key that then expired; none if the lock took any attempt
     back whose answer it had not had."""
     rows, sent = ledger.rows, ledger.sent
-    is_set = rows["what"].isin(SETS) & (rows["request"] >= 0) & (rows["by"] == "client")
-    refused = is_set & rows["is_in_call"] & (rows["f"] == "acquire") & (rows["outcome"] == "fail")
-    if not refused.any() or _takes_back(rows, refused.to_numpy(bool)):
+    is_attempts = {"what": SETS, "by": "client", "is_in_call": True, "f": "acquire", "outcome": "fail"}
+    refused = which(rows, rows["request"] >= 0, **is_attempts)
+    if not refused.any() or _takes_back(rows, refused):
         return
-    for row in np.flatnonzero(refused.to_numpy(bool)).tolist():
+    for row in np.flatnonzero(refused).tolist():
         change = ledger.change(row)
         end = ledger.end_of_event(change["event"])
         if end is None or end["what"] != "expired" or not end["is_seen"]:
@@ -53,7 +53,7 @@ def attempts_never_undone(run: Recorded, ledger: Ledger) -> Iterator[Change]:
 
 def _takes_back(rows: Any, refused: Any) -> bool:
     """Whether a client deleted what an attempt had set that was refused before it was answered."""
-    deleted = ((rows["what"] == "deleted") & (rows["by"] == "client") & (rows["of"] >= 0)).to_numpy(bool)
+    deleted = which(rows, rows["of"] >= 0, what="deleted", by="client")
     of = rows["of"].to_numpy(np.int64)[deleted]
     client, told = rows["client"].to_numpy(object), rows["to_client_ns"].to_numpy(np.int64)
     is_own = refused[of] & (client[of] == client[deleted])
@@ -74,8 +74,8 @@ def _may_be_excused(run: Recorded, sent: NodeRequests, change: Change) -> bool:
     again = (one.from_client_ns for one in later if one.words == first.words and one.reply is not None)
     passed_ns = max(again, default=sent_ns)
     return any(
-        since <= complete_ns and until >= sent_ns and event.done_ns > passed_ns
-        for event, since, until in longest_windows(run.faults)
+        event.done_ns > passed_ns
+        for event in run.faults_within(sent_ns, complete_ns)
         if (client, change["node"]) in event.cut_links or (event.took_nodes_down and change["node"] in event.nodes)
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from harness.history.commands import ADD_FIELDS, COUNT, RUN_SCRIPTS
+from harness.history.groups import where
 from harness.history.key_changes import SETS
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Unowned(NamedTuple):
 
 def _counters(rows: pd.DataFrame) -> frozenset[str]:
     """Of numbers that tell whose turn it is, each is set over the one before."""
-    over = rows[((rows["what"] == "overwritten") & rows["value"].notna() & rows["was"].notna()).to_numpy(bool)]
+    over = where(rows, rows["value"].notna(), rows["was"].notna(), what="overwritten")
     pairs = zip(over["value"], over["was"], strict=True)
     is_next = np.array([_is_number(now) and _is_number(was) and int(now) == int(was) + 1 for now, was in pairs], bool)
     every, turns = (some.astype(str).value_counts() for some in (over["key"], over["key"][is_next]))
@@ -70,9 +71,8 @@ def _queues(run: RunTables, rows: pd.DataFrame) -> frozenset[str]:
     if not run.is_exclusive:
         return frozenset()
     is_added = rows["did"].isin(ADD_FIELDS)
-    refused = (rows["what"] == "changed") & is_added & (rows["of"] >= 0) & rows["is_in_call"]
-    refused &= (rows["f"] == "acquire") & (rows["outcome"] == "fail") & rows["client"].notna()
-    own = rows[refused.to_numpy(bool)]
+    refused = {"what": "changed", "is_in_call": True, "f": "acquire", "outcome": "fail"}
+    own = where(rows, is_added, rows["of"] >= 0, rows["client"].notna(), **refused)
     before = rows["client"].iloc[own["of"].to_numpy(np.int64)]
     is_others = before.notna().to_numpy(bool) & (before.to_numpy(object) != own["client"].to_numpy(object))
     return _keys(rows, is_added) if is_others.any() else frozenset()
@@ -81,24 +81,21 @@ def _queues(run: RunTables, rows: pd.DataFrame) -> frozenset[str]:
 def _marks(run: RunTables, rows: pd.DataFrame) -> frozenset[str]:
     """Of a lock with one holder, what its releases leave in a hash is no holder's, either (a token, say), unless an
     acquire has set just that."""
-    released = rows["f"] == "release"
-    marks = set(_of_several(rows[(released & rows["what"].isin(SETS)).to_numpy(bool)]))
+    marks = set(_of_several(where(rows, f="release", what=SETS)))
     if run.is_exclusive:
-        acquired = rows["value"][((rows["f"] == "acquire") & rows["what"].isin(SETS)).to_numpy(bool)]
-        left = _of_several(rows[(released & (rows["did"] == "HDEL")).to_numpy(bool)])
+        acquired = where(rows, f="acquire", what=SETS)["value"]
+        left = _of_several(where(rows, f="release", did="HDEL"))
         marks |= set(left) - set(acquired.dropna().astype(str))
     return frozenset(value for value in marks if not _COUNT(value))
 
 
 def _counts(rows: pd.DataFrame) -> frozenset[str]:
-    scripted = rows["command"].isin(RUN_SCRIPTS) & rows["what"].isin(SETS)
-    return frozenset(filter(_COUNT, _of_several(rows[scripted.to_numpy(bool)])))
+    return frozenset(filter(_COUNT, _of_several(where(rows, command=RUN_SCRIPTS, what=SETS))))
 
 
 def _of_several(rows: pd.DataFrame) -> list[str]:
     """The values that requests of several clients set, or left."""
-    is_set = (rows["cause"] == "request") & (rows["by"] == "client")
-    own = rows[(is_set & rows["value"].notna()).to_numpy(bool)]
+    own = where(rows, rows["value"].notna(), cause="request", by="client")
     setters = own.groupby(own["value"].astype(str))["client"].nunique()
     return [str(value) for value in setters.index[setters > 1]]
 
@@ -108,4 +105,4 @@ def _is_number(value: str) -> bool:
 
 
 def _keys(rows: pd.DataFrame, some: pd.Series) -> frozenset[str]:
-    return frozenset(rows["key"][some.to_numpy(bool)].astype(str))
+    return frozenset(where(rows, some)["key"].astype(str))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.history.groups import rows_of
+from harness.history.groups import rows_of, where
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
@@ -23,9 +23,8 @@ def with_vouched_leases(run: Recorded) -> Recorded:
     ledger = run.whole_ledger
     if run.config.renewal_ms is None or ledger is None:
         return run
-    rows = ledger.rows
-    is_yes = (rows["f"] == "held") & (rows["outcome"] == "ok") & rows["is_in_call"] & (rows["by"] == "client")
-    own = rows[(is_yes & rows["what"].isin(["set", "changed", "prolonged"])).to_numpy(bool)]
+    is_yes = {"f": "held", "outcome": "ok", "is_in_call": True, "by": "client"}
+    own = where(ledger.rows, **is_yes, what=("set", "changed", "prolonged"))
     sections = run.sections.copy(deep=False)
     deadline = sections["deadline_min_ns"].to_numpy(np.int64).copy()
     meant = ledger.calls.meant_by(own["key"].astype(str).unique())

@@ -4,9 +4,7 @@ A wait lasts from the first try for a section to the end of the last one. A clie
 again by itself, at the latest when the last lease that it saw has run out. A key was certainly free while a majority of
 the lock's nodes held nothing of it, and no client was inside or releasing it.
 
-A client that was cut off while it was acquiring had been waiting since its call began. In older records it is not told
-when that was: then since the first request that it sent after its last recorded operation, or at least since it was
-asked to end, because no section begins after that.
+A client that was cut off while it was acquiring had been waiting since its call began.
 """
 
 from __future__ import annotations
@@ -16,13 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from fencepost.history import ClientEnd, process_of
+from fencepost.history import process_of
 from fencepost.quorum import quorum
 from harness.history.commands import COUNT
-from harness.history.fault_windows import FOREVER_NS, between, longest_windows, merged
-from harness.history.groups import Groups, codes_of, grouped, placed, rows_of
+from harness.history.fault_windows import FOREVER_NS, between, merged
+from harness.history.groups import Groups, codes_of, grouped, placed, rows_of, where, which
 from harness.history.key_changes import ENDINGS
 from harness.history.link_activity import Activity, Links
 from harness.history.lock_keys import keys_of_single_holders
@@ -53,8 +50,8 @@ class Wait(NamedTuple):
         return self.until_ns - self.since_ns
 
 
-def recorded_waits(run: Recorded, least_ns: int) -> pd.DataFrame:
-    """The waits that lasted that long and are over: client, key, since when, until when; in the order of `ops`."""
+def recorded_waits(run: Recorded, least_ns: int) -> list[Wait]:
+    """The waits that lasted that long and are over, in the order of `ops`."""
     ops = run.ops
     tries = np.flatnonzero((ops["f"] == "acquire").to_numpy(np.bool_))
     client, life, section = codes_of(ops["client"]), ops["life"].to_numpy(), ops["section"].to_numpy()
@@ -63,44 +60,39 @@ def recorded_waits(run: Recorded, least_ns: int) -> pd.DataFrame:
     until = by_section.last_times(ops["complete_ns"].to_numpy(np.int64)[tries])
     long = np.flatnonzero(until - since >= least_ns)
     first = tries[by_section.rows(by_section.edges[:-1][long])]
-    return ops[["client", "key"]].iloc[first].assign(since=since[long], until=until[long]).sort_index()
+    waits = ops[["client", "key"]].iloc[first].assign(since=since[long], until=until[long]).sort_index()
+    return [Wait(str(client), str(key), *span) for client, key, *span in rows_of(waits, *waits.columns)]
 
 
 def all_waits(run: Recorded, links: Links, least_ns: int) -> Iterator[Wait]:
     """The waits that lasted that long, also the ones that never ended."""
-    for client, key, since, until in rows_of(recorded_waits(run, least_ns), "client", "key", "since", "until"):
-        yield Wait(str(client), str(key), since, until)
+    yield from recorded_waits(run, least_ns)
     for end in run.ends:
-        if end.how == "cut-off" and end.under_way == "acquiring" and run.timeline.stop_ns is not None:
-            since_ns, key = _of_cut_off(run, links, end, run.timeline.stop_ns)
-            if key and end.at_ns - since_ns >= least_ns:
-                yield Wait(end.client, key, since_ns, end.at_ns, is_over=False)
+        if end.how != "cut-off" or end.under_way != "acquiring" or run.timeline.stop_ns is None or end.since_ns is None:
+            continue
+        key = _asked_for(run, links.of(end.client), end.since_ns)
+        if key and end.at_ns - end.since_ns >= least_ns:
+            yield Wait(end.client, key, end.since_ns, end.at_ns, is_over=False)
 
 
-def _of_cut_off(run: Recorded, links: Links, end: ClientEnd, stop_ns: int) -> tuple[int, str]:
-    """Since when it had waited, and for what; empty if there are several keys, and no request names one."""
-    own = run.ops[((run.ops["client"] == end.client) & (run.ops["life"] == end.life)).to_numpy(np.bool_)]
-    activity = links.of(end.client)
-    last_ns = int(own["complete_ns"].max()) if len(own) else run.timeline.start_ns
-    after = activity.sent_ns[activity.sent_ns > last_ns]
-    since_ns = end.since_ns or min([stop_ns, *after[:1].tolist()])
+def _asked_for(run: Recorded, client: Activity, since_ns: int) -> str:
+    """The key that a client which was cut off had waited for since then; empty if there are several, and no request
+    names one."""
     asked = sorted(map(str, run.ops["key"].unique()), key=len)
-    named = [key for key in asked if any(key in name for name in activity.keys(since_ns))]
-    return since_ns, asked[0] if len(asked) == 1 else named[-1] if named else ""
+    named = [key for key in asked if any(key in name for name in client.keys(since_ns))]
+    return asked[0] if len(asked) == 1 else named[-1] if named else ""
 
 
 def first_missed_ns(run: Recorded, client: str, node: str, key: str, from_ns: int, to_ns: int) -> int:
     """From when on, of this time, an acquire of another process was under way to which the node had given an answer
     about the key; `to_ns` if there was none: a lock that is given back when it is asked for keeps no client out."""
     assert run.ledger is not None, "else it would not be known whose the key is"
-    ops, sent = run.ops, run.ledger.sent
-    meanwhile = (ops["f"] == "acquire") & (ops["complete_ns"] > from_ns) & (ops["invoke_ns"] < to_ns)
+    ops, sent = run.calls("acquire", key=key), run.ledger.sent
+    meanwhile = where(ops, ops["complete_ns"] > from_ns, ops["invoke_ns"] < to_ns)
     asked = (
         one.from_client_ns
-        for other, of, since_ns, until_ns in rows_of(
-            ops[meanwhile.to_numpy(np.bool_)], "client", "key", "invoke_ns", "complete_ns"
-        )
-        if of == key and process_of(other) != process_of(client)
+        for other, since_ns, until_ns in rows_of(meanwhile, "client", "invoke_ns", "complete_ns")
+        if process_of(other) != process_of(client)
         for one in sent.between(other, node, since_ns, min(until_ns, to_ns))
         if one.reply is not None and any(key in name for name in one.keys)
     )
@@ -113,7 +105,7 @@ def in_the_way(run: Recorded, wait: Wait, others: list[Wait]) -> list[tuple[int,
     that a cancelled call for the key had left."""
     found = [(call.since_ns, call.gone_ns) for call in run.cancelled if call.key == wait.key]
     rivals = [other for other in others if other.key == wait.key and other.client != wait.client]
-    for event, began, done in longest_windows(run.faults):
+    for event, began, done in run.fault_windows:
         hit = event.hit_clients
         if wait.client in hit or not set(run.nodes).isdisjoint(event.hit_nodes):
             found.append((began, done))
@@ -195,8 +187,7 @@ class Waiting:
     def last_freed(self, by_ns: int) -> Change | None:
         """The last change by then that took the key from a node."""
         rows = self.ledger.rows
-        ends = rows["what"].isin(list(ENDINGS)) & rows["key"].isin(list(self.names)) & (rows["since_ns"] <= by_ns)
-        places = np.flatnonzero(ends.to_numpy(bool))
+        places = np.flatnonzero(which(rows, rows["since_ns"] <= by_ns, what=ENDINGS, key=self.names))
         if not len(places):
             return None
         return self.ledger.change(int(places[rows["at_ns"].to_numpy(np.int64)[places].argmax()]))
@@ -219,16 +210,14 @@ def names_of(run: Recorded, key: str) -> Set[str]:
     the lock is free."""
     known = run.lock_keys
     if run.ledger is not None:
-        rows = run.ledger.rows
-        known -= set(rows["key"][rows["did"].isin(COUNT)].astype(str).unique())
+        known -= set(where(run.ledger.rows, did=COUNT)["key"].astype(str).unique())
         if run.lock_keys and not known:
             return known
     if known and run.ops["key"].nunique() == 1:
         return known
     names = {name for name in known if key in name}
     if run.owners is not None:
-        own = run.owners.holdings
-        names |= known & set(own["key"][(own["lock_key"] == key).to_numpy(bool)].astype(str).unique())
+        names |= known & set(where(run.owners.holdings, lock_key=key)["key"].astype(str).unique())
     return names or (set() if run.ledger is None else keys_of_single_holders(run, run.ledger, key))
 
 
@@ -236,8 +225,7 @@ def free_times(run: Recorded, names: Set[str], key: str, since_ns: int, until_ns
     """Within this time, in order. `names`: what the key is called on the nodes."""
     if run.watched is None:
         return []
-    held = run.watched.holdings
-    held = held[held["key"].isin(list(names)).to_numpy(bool)]
+    held = where(run.watched.holdings, key=names)
     taken = grouped((node, (a, b)) for node, a, b in rows_of(held, "node", "from_min_ns", "to_max_ns"))
     changes, nodes = [], run.nodes_of(key)
     for node in nodes:
@@ -257,7 +245,6 @@ def free_times(run: Recorded, names: Set[str], key: str, since_ns: int, until_ns
 
 def used(run: Recorded, key: str) -> list[tuple[int, int]]:
     """When a client was inside, or was giving the key back."""
-    inside = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
-    given = run.calls("release", key=key)
+    inside, given = where(run.sections, key=key), run.calls("release", key=key)
     used = [*rows_of(inside, "start_ns", "end_ns"), *rows_of(given, "invoke_ns", "complete_ns")]
     return merged(used, 0, FOREVER_NS)

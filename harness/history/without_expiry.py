@@ -17,8 +17,8 @@ import numpy as np
 
 from fencepost.quorum import quorum
 from harness.history.calls import GRANTS
-from harness.history.fault_windows import hits_link, longest_windows
-from harness.history.groups import rows_of
+from harness.history.fault_windows import hits_link
+from harness.history.groups import rows_of, where
 from harness.history.key_owners import Owners
 from harness.history.sent_after import SLACK_NS
 
@@ -47,10 +47,9 @@ def are_taken_over(owners: Owners, ledger: Ledger, *, from_holders: bool = False
     """Whether an acquire that was granted set its value over another client's, which was still there. `from_holders`:
     over one that no release had set."""
     rows = ledger.rows
-    taken = (rows["what"] == "overwritten") & (rows["cause"] == "request") & (rows["by"] == "client")
-    taken &= (rows["f"] == "acquire") & (rows["outcome"] == "ok") & rows["is_in_call"] & (rows["of"] >= 0)
-    taken &= rows["key"].isin(owners.holdings["key"].unique())
-    own = rows[taken.to_numpy(bool)]
+    is_grants = {"cause": "request", "by": "client", "f": "acquire", "outcome": "ok", "is_in_call": True}
+    keys = owners.holdings["key"].unique().tolist()
+    own = where(rows, rows["of"] >= 0, what="overwritten", key=keys, **is_grants)
     before = rows.iloc[own["of"].to_numpy(np.int64)]
     known = before["client"].notna().to_numpy(bool)
     if from_holders:
@@ -60,7 +59,7 @@ def are_taken_over(owners: Owners, ledger: Ledger, *, from_holders: bool = False
 
 def nodes_in_the_way(run: Recorded, owners: Owners, key: str, left: Sequence[Leftover]) -> frozenset[str]:
     """The nodes on which these leftovers of the key left no majority free while tries for it were refused."""
-    used = owners.holdings["node"][(owners.holdings["lock_key"] == key).to_numpy(bool)].nunique()
+    used = where(owners.holdings, lock_key=key)["node"].nunique()
     refused = [try_ for try_ in _refused(run, key) if _is_in_the_way(run, try_, left, used)]
     if len(refused) < LEAST_TRIES:
         return frozenset()
@@ -89,6 +88,5 @@ def _is_in_the_way(run: Recorded, try_: _Try, left: Sequence[Leftover], used: in
         return False
     return not any(
         try_.client in event.paused_clients or any(hits_link(event, try_.client, node) for node in nodes)
-        for event, since, until in longest_windows(run.faults)
-        if since <= try_.to_ns and until >= try_.from_ns - SLACK_NS
+        for event in run.faults_within(try_.from_ns - SLACK_NS, try_.to_ns)
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fencepost.history import FaultEvent
-from harness.history.fault_windows import FOREVER_NS, longest_windows
+from harness.history.fault_windows import FOREVER_NS, longest_windows, meet
 from harness.history.groups import grouped
 
 
@@ -33,11 +33,11 @@ class WrongClocks:
 
     def touch(self, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether the node's keys may have lived for another time at some time of these."""
-        return _meet(self.by_node.get(node, ()), from_ns, to_ns)
+        return meet(self.by_node.get(node, ()), from_ns, to_ns)
 
     def mislead(self, client: str, from_ns: int, to_ns: int) -> bool:
         """Whether the client may have measured wrong at some time of these."""
-        return _meet(self.by_client.get(client, ()), from_ns, to_ns)
+        return meet(self.by_client.get(client, ()), from_ns, to_ns)
 
     def nodes(self, from_ns: int, to_ns: int) -> tuple[str, ...]:
         """The nodes of which this is so, in order."""
@@ -47,7 +47,3 @@ class WrongClocks:
     def times(self) -> tuple[tuple[int, int], ...]:
         """Of all nodes."""
         return tuple(time for times in self.by_node.values() for time in times)
-
-
-def _meet(times: Iterable[tuple[int, int]], from_ns: int, to_ns: int) -> bool:
-    return any(began <= to_ns and until >= from_ns for began, until in times)

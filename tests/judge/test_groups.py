@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from harness.history.groups import (
     look_up,
     narrowed,
     placed,
+    where,
 )
 
 quickly = settings(max_examples=150)
@@ -147,3 +149,17 @@ def test_the_first_later_value_that_is_not_larger_is_found(values: list[int]) ->
         if value >= min(values[row + 1 :], default=value + 1)
     }
     assert first_not_larger(ints(values)).tolist() == [firsts.get(row, -1) for row in range(len(values))]
+
+
+def test_rows_are_chosen_by_the_values_of_their_columns() -> None:
+    names = pd.Categorical(["a", None, "b", "c", "a"])
+    table = pd.DataFrame({"name": names, "is_there": [True, True, False, True, False]})
+
+    def chosen(*flags: object, **wanted: object) -> list[int]:
+        return where(table, *flags, **wanted).index.tolist()
+
+    assert chosen(name="a") == [0, 4]
+    assert chosen(name=("a", "c"), is_there=True) == [0, 3]
+    assert chosen(table["name"].notna(), is_there=True) == [0, 3]
+    assert chosen(name="d") == chosen(name=()) == []
+    assert chosen() == [0, 1, 2, 3, 4]

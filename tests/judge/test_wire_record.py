@@ -8,7 +8,7 @@ import pytest
 
 from harness.checkers import link_use
 from harness.checkers.judge import judge
-from harness.checkers.wire_record import Figures, Foreign, check
+from harness.checkers.wire_record import Figures, check
 from harness.history.run_tables import ForeignBytes, WireGaps
 from tests.golden import Golden
 from tests.judge.histories import History, ms
@@ -38,7 +38,7 @@ def test_of_many_links_some_are_named(links: int, more: str | None) -> None:
 
 
 def test_it_is_on_the_page_too() -> None:
-    (part,) = Figures(ended_ms=1.0, foreign=(Foreign("c1", "n1", "Redis", 2),)).parts()
+    (part,) = Figures(ended_ms=1.0, foreign=(ForeignBytes("c1", "n1", "Redis", 2),)).parts()
     assert [sentence[:5] for sentence in part.sentences] == ["The r", "C1's "]
 
 
