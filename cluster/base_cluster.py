@@ -161,8 +161,6 @@ class BaseCluster(ABC, Generic[N]):
         if not self._is_started:
             return
         self._is_started = False
-        if self._api is not None:
-            self._api.close()
         self._api, self._links = None, {}
         disks, self._disks = self._disks, {}
         try:
