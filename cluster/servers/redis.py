@@ -15,6 +15,7 @@ from cluster.address import Address
 from cluster.base import LOOPBACK
 from cluster.credentials import Login
 from cluster.data_files import DataFiles
+from cluster.dialling import exactly, receive
 from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader
 from cluster.persistence import POLICIES, Policy, mismatch
@@ -201,12 +202,12 @@ class UntouchedRedis(Server):
 
     def log_in(self, connection: socket.socket, login: Login) -> None:
         connection.sendall(resp.encode("AUTH", *login))
-        if (reply := _receive(connection, len(_OK))) != _OK:
-            raise ConnectionAbortedError(f"the server refuses the login: {reply!r}")
+        if (reply := exactly(connection, len(_OK))) != _OK:
+            raise ConnectionAbortedError(f"the server refuses the login: {reply + receive(connection, 64)!r}")
 
     def ping(self, connection: socket.socket) -> None:
         connection.sendall(_PING)
-        _receive(connection, len(_PONG))
+        exactly(connection, len(_PONG))
 
     def url(self, host: str, port: int, password: str | None = None) -> str:
         return f"redis://{host}:{port}/0" if password is None else f"redis://:{password}@{host}:{port}/0"
@@ -280,16 +281,6 @@ class RedisSentinel(UntouchedRedis):
 
     def effective_config(self, address: Address, timeout_ms: float) -> Mapping[str, str]:
         return {}
-
-
-def _receive(connection: socket.socket, count: int) -> bytes:
-    received = b""
-    while len(received) < count:
-        chunk = connection.recv(64)
-        if not chunk:
-            raise ConnectionResetError("the connection was closed")
-        received += chunk
-    return received
 
 
 def _words(name: str, value: str) -> list[str]:
