@@ -108,8 +108,8 @@ class BaseCluster(ABC, Generic[N]):
         return self._links
 
     @property
-    def addresses(self) -> Mapping[str, Address]:
-        return self._addresses()
+    def addresses(self) -> dict[str, Address]:
+        return {name: server.address for name, server in self._servers.items()}
 
     @property
     def members(self) -> MemberNetwork | None:
@@ -134,7 +134,7 @@ class BaseCluster(ABC, Generic[N]):
             self._make_clocks()
             facts = self._start_servers()
             self._go_on()
-            spec, addresses = self._spec, self._addresses()
+            spec, addresses = self._spec, self.addresses
             self._links = make_links(self._proxy(), spec.link_keys, addresses, self._ports)
             self._links |= make_links(self._proxy(), spec.member_link_keys, addresses, self._member_ports())
             self._replicate()
@@ -161,8 +161,6 @@ class BaseCluster(ABC, Generic[N]):
         if not self._is_started:
             return
         self._is_started = False
-        if self._api is not None:
-            self._api.close()
         self._api, self._links = None, {}
         disks, self._disks = self._disks, {}
         try:
@@ -204,7 +202,7 @@ class BaseCluster(ABC, Generic[N]):
             server = self._servers[key[1]]
             address = self._links[key].address.behind(server.address.login)
             by_probe.setdefault(server.server.probe_links, {})[key] = address
-        addresses = self._addresses()
+        addresses = self.addresses
         seen = at_once(partial(probe, targets, addresses, timeout_ms) for probe, targets in by_probe.items())
         return {key: result for results in seen for key, result in results.items()}
 
@@ -319,9 +317,6 @@ class BaseCluster(ABC, Generic[N]):
         assert self._api is not None
         return self._api
 
-    def _addresses(self) -> dict[str, Address]:
-        return {name: server.address for name, server in self._servers.items()}
-
     def _describe(self, facts: Mapping[str, object]) -> dict[str, object]:
         group = self._spec.group
         return {
@@ -335,6 +330,6 @@ class BaseCluster(ABC, Generic[N]):
             "key_events": self._spec.server.server.key_events is not None,
             "session_ends_with_connection": self._spec.server.server.session_ends_with_connection,
             "wire": self._wire is not None,
-            "addresses": {name: str(address) for name, address in self._addresses().items()},
+            "addresses": {name: str(address) for name, address in self.addresses.items()},
             **facts,
         }

@@ -8,7 +8,7 @@ import json
 from typing import Any, Final
 
 from cluster.address import Address
-from cluster.base import DIALLED_FROM, LOOPBACK
+from cluster.dialling import source_for
 
 _RAISED: Final = (http.client.HTTPException, ValueError)
 
@@ -39,8 +39,7 @@ def range_of(prefix: str) -> dict[str, object]:
 
 
 def _ask(address: Address, method: str, path: str, body: str | None, timeout_ms: float) -> Any:
-    source = (DIALLED_FROM, 0) if address.host == LOOPBACK else None
-    connection = http.client.HTTPConnection(*address, timeout=timeout_ms / 1e3, source_address=source)
+    connection = http.client.HTTPConnection(*address, timeout=timeout_ms / 1e3, source_address=source_for(address))
     try:
         connection.request(method, path, body)
         response = connection.getresponse()

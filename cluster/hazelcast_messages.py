@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Final
 
 from cluster.address import Address
-from cluster.base import DIALLED_FROM, LOOPBACK
+from cluster.dialling import dial, exactly, receive
 
 CLUSTER: Final = "fencepost"
 OPERATOR: Final = 5702
@@ -26,17 +26,18 @@ _VERSION: Final = "5.4.0"
 def ask(member: Address, question: str, timeout_ms: float) -> str:
     """The answer to an operator's question. Raises OSError."""
     until_s, said = monotonic() + timeout_ms / 1e3, b""
-    with socket.create_connection((member.host, OPERATOR), timeout=timeout_ms / 1e3) as connection:
+    with dial(Address(member.host, OPERATOR), timeout_ms) as connection:
         connection.sendall(f"{question}\n".encode())
         while not said.endswith(b"\n"):
-            said += _receive(connection, 65_536, until_s)
+            if not (some := receive(connection, 65_536, until_s)):
+                raise ConnectionResetError("the connection was closed")
+            said += some
     return said.decode(errors="replace").strip()
 
 
 def connect_through(link: Address, name: str, timeout_ms: float) -> None:
     """Be a client of this name for a moment. Raises OSError if the member does not take it."""
-    source = (DIALLED_FROM, 0) if link.host == LOOPBACK else None
-    with socket.create_connection((link.host, link.port), timeout=timeout_ms / 1e3, source_address=source) as dialled:
+    with dial(link, timeout_ms, is_link=True) as dialled:
         log_in(dialled, name, timeout_ms)
 
 
@@ -82,24 +83,8 @@ def _read(connection: socket.socket, timeout_ms: float) -> bytes:
     """The first frame of the next message, all of which is read."""
     until_s, first = monotonic() + timeout_ms / 1e3, b""
     while True:
-        length, flags = _HEAD.unpack(_exactly(connection, _HEAD.size, until_s))
-        content = _exactly(connection, length - _HEAD.size, until_s)
+        length, flags = _HEAD.unpack(exactly(connection, _HEAD.size, until_s))
+        content = exactly(connection, length - _HEAD.size, until_s)
         first = first or content
         if flags & _LAST:
             return first
-
-
-def _exactly(connection: socket.socket, count: int, until_s: float) -> bytes:
-    read = b""
-    while len(read) < count:
-        read += _receive(connection, count - len(read), until_s)
-    return read
-
-
-def _receive(connection: socket.socket, count: int, until_s: float) -> bytes:
-    if (left_s := until_s - monotonic()) <= 0:
-        raise TimeoutError
-    connection.settimeout(left_s)
-    if not (some := connection.recv(count)):
-        raise ConnectionResetError("the connection was closed")
-    return some

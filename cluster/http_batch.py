@@ -36,9 +36,11 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
+    """With the names that `requests` uses, so that its users can take it."""
+
     request: Request
-    status: int
-    body: bytes
+    status_code: int
+    content: bytes
 
 
 def carry_out(

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Final
 
 from cluster.address import Address
-from cluster.base import DIALLED_FROM, LOOPBACK
+from cluster.dialling import dial, exactly
 
 USER: Final = "fencepost"
 DATABASE: Final = "postgres"
@@ -40,10 +40,7 @@ class PostgresConnection:
     ) -> None:
         """`name`: what the session is called in `pg_stat_activity`."""
         self._until_s = monotonic() + timeout_ms / 1e3
-        source = (DIALLED_FROM, 0) if is_link and address.host == LOOPBACK else None
-        self._socket = socket.create_connection(
-            (address.host, address.port), timeout=timeout_ms / 1e3, source_address=source
-        )
+        self._socket = dial(address, timeout_ms, is_link=is_link)
         self._socket.sendall(start_up(name, database))
 
     def wait(self) -> None:
@@ -107,20 +104,8 @@ def read_reply(connection: socket.socket, until_s: float | None = None) -> list[
 
 
 def _message(connection: socket.socket, until_s: float | None) -> tuple[bytes, bytes]:
-    head = _receive(connection, 5, until_s)
-    return head[:1], _receive(connection, struct.unpack("!i", head[1:])[0] - 4, until_s)
-
-
-def _receive(connection: socket.socket, count: int, until_s: float | None) -> bytes:
-    received = b""
-    while len(received) < count:
-        if until_s is not None:
-            connection.settimeout(max(until_s - monotonic(), 1e-3))
-        chunk = connection.recv(count - len(received))
-        if not chunk:
-            raise ConnectionResetError("the connection was closed")
-        received += chunk
-    return received
+    head = exactly(connection, 5, until_s)
+    return head[:1], exactly(connection, struct.unpack("!i", head[1:])[0] - 4, until_s)
 
 
 def _row(body: bytes) -> Row:

@@ -1,4 +1,4 @@
-"""What a server is: the protocol `Server`, and what only some servers can do.
+"""What a server is: the class `Server`, and what only some servers can do.
 
 A server is one module in `cluster/servers/` with a `SERVER` object in it; nothing else needs an edit. It is stateless:
 it says how its program is found, started, asked and told, and both backends do the rest. What it cannot do is None, and
@@ -8,17 +8,19 @@ a run that needs it is refused before anything starts.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Collection, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 from cluster.address import Address, LinkKey, ProbeResult
 from cluster.credentials import Access, Login
 from cluster.data_files import DataFiles
 from cluster.persistence import Policy
-from fencepost.history import KeyEvent
 
 if TYPE_CHECKING:
+    from cluster.key_events import KeyEventStream
     from cluster.requests import Decode
 
 Ability = Literal[
@@ -100,47 +102,7 @@ class KeyReader(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
 
-class KeyEvents(Protocol):
-    """What happens to the keys of one node. Nothing here waits: the owner polls for what it `wants`, calls `advance`
-    when a socket is ready, `upkeep` periodically, and takes the events that are complete."""
-
-    @property
-    def wants(self) -> Mapping[int, int]:
-        """The descriptors to poll, and what for; none while there is no connection."""
-        ...
-
-    @property
-    def is_watching(self) -> bool:
-        """Whether everything that the node holds is known."""
-        ...
-
-    @property
-    def is_opening(self) -> bool:
-        """Whether the node has accepted the dial, and is not watched yet: until then what happens there is unseen, so
-        the owner does not rest."""
-        ...
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether an answer is still to come from a node that is not known to be down or silent."""
-        ...
-
-    def advance(self) -> None: ...
-
-    def upkeep(self, now_ns: int) -> None: ...
-
-    def prove(self, now_ns: int) -> None:
-        """Ask the node for a sign of life: everything that it reports afterwards is later."""
-        ...
-
-    def take(self) -> Collection[KeyEvent]:
-        """The complete events, each once, in order."""
-        ...
-
-    def close(self) -> None: ...
-
-
-OpenKeyEvents = Callable[[str, Address], KeyEvents]
+OpenKeyEvents = Callable[[str, Address], "KeyEventStream"]
 """Opens the events of the node with this name, at this address."""
 
 OpenKeyReader = Callable[[Mapping[str, Address]], KeyReader]
@@ -179,181 +141,133 @@ class WriteErrors(NamedTuple):
     seen: Callable[[Address, float], str]
 
 
-@runtime_checkable
-class Server(Protocol):
-    """One kind of server. Every call returns within its time limit, or soon."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server(ABC):
+    """One kind of server. Every call returns within its time limit, or soon.
 
-    @property
-    def name(self) -> str:
-        """What `--server` calls it: lower-case letters, digits and dashes."""
-        ...
+    A kind is a subclass. By default it can do nothing that only some servers can, asks for no password, has no files,
+    and its configuration cannot be asked.
+    """
 
-    @property
-    def help(self) -> str:
-        """One line for `--help`."""
-        ...
+    name: str
+    """What `--server` calls it: lower-case letters, digits and dashes."""
+    help: str
+    """One line for `--help`."""
+    family: str
+    """What locks that run on it speak: those of Redis and its descendants say `redis`."""
 
-    @property
-    def family(self) -> str:
-        """What locks that run on it speak: those of Redis and its descendants say `redis`."""
-        ...
+    programs: tuple[str, ...]
+    """The names of the program; the first one that is found is used. Empty if it is not the run that starts it."""
+    version_option: str = "--version"
+    """The option with which the program prints its version and ends."""
+    needs_tree: bool = False
+    """Whether the program reads files beside it. Each run then copies the whole tree of set-up, `bin` and what is
+    beside that, into the server's folder; where servers work as a user of their own, it is all that they see."""
+    policies: tuple[Policy, ...]
+    """The persistence policies that it can be configured for. The first one is chosen where the usual one is not among
+    them."""
 
-    # The program.
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """The names of the program; the first one that is found is used. Empty if it is not the run that starts it."""
-        ...
-
-    @property
-    def version_option(self) -> str:
-        """The option with which the program prints its version and ends."""
-        ...
-
-    def version_in(self, output: str) -> str | None:
-        """The version, if this is what this server's program prints; None for another program's output."""
-        ...
-
-    @property
-    def needs_tree(self) -> bool:
-        """Whether the program reads files beside it. Each run then copies the whole tree of set-up, `bin` and what is
-        beside that, into the server's folder; where servers work as a user of their own, it is all that they see."""
-        ...
-
-    @property
-    def policies(self) -> tuple[Policy, ...]:
-        """The persistence policies that it can be configured for. The first one is chosen where the usual one is not
-        among them."""
-        ...
-
-    def arguments(self, place: Place) -> list[str]:
-        """The arguments with which its program runs there, in the foreground, logging to stdout or stderr."""
-        ...
-
-    def files(self, place: Place) -> Mapping[str, bytes]:
-        """What lies in its folder when it is started there for the first time, by path."""
-        ...
-
-    def reread(self, content: bytes) -> bytes:
-        """What the next start reads of one of these files, as the server left it. Its user may be unable to enter its
-        folder by a path."""
-        ...
-
-    def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
-        """Whether a server there is ready for work. With `pid`: and whether it is that process, as far as it can be
-        asked."""
-        ...
-
-    def running_version(self, address: Address, timeout_ms: float) -> str:
-        """The version that a running server reports. Raises OSError if it does not answer."""
-        ...
-
-    def effective_config(self, address: Address, timeout_ms: float) -> Mapping[str, str]:
-        """The configuration of a running server; empty for one that cannot be asked. Raises OSError if it does not
-        answer."""
-        ...
-
-    def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
-        """How the effective configuration differs from the policy, in one line; None if it does not."""
-        ...
-
-    def log_in(self, connection: socket.socket, login: Login) -> None:
-        """Log in over an open connection. Raises OSError if that is refused."""
-        ...
-
-    def ping(self, connection: socket.socket) -> None:
-        """Send a small harmless request over an open connection and read the whole reply. Raises OSError."""
-        ...
-
-    @property
-    def probe_links(self) -> ProbeLinks:
-        """Servers with the same function are probed together."""
-        ...
-
-    @property
-    def takes_logins(self) -> bool:
-        """Whether it asks for the passwords of `Place.access`. If not, other users of the machine can talk to it where
-        a run has no network namespace of its own, and the run says so."""
-        ...
-
-    @property
-    def session_ends_with_connection(self) -> bool:
-        """Whether a session, and with it every lock that it holds, ends when its connection is closed. If not, a client
-        may carry its session on to another connection, or there are none."""
-        ...
-
-    def url(self, host: str, port: int, password: str | None = None) -> str:
-        """What a lock dials, as the client libraries of this server spell it."""
-        ...
+    probe_links: ProbeLinks
+    """Servers with the same function are probed together."""
+    takes_logins: bool = False
+    """Whether it asks for the passwords of `Place.access`. If not, other users of the machine can talk to it where a
+    run has no network namespace of its own, and the run says so."""
+    session_ends_with_connection: bool = False
+    """Whether a session, and with it every lock that it holds, ends when its connection is closed. If not, a client may
+    carry its session on to another connection, or there are none."""
+    is_scriptable: bool = False
+    """Whether it runs the Lua scripts of the resource (`workloads/resource.py`)."""
 
     # What only some servers can do.
 
-    @property
-    def shut_down(self) -> ShutDown | None:
-        """None: there is no clean shutdown."""
-        ...
+    group: Group | None = None
+    """None: its servers are independent of each other. Otherwise `answers` is about the one server, whether or not it
+    has a majority behind it."""
+    shut_down: ShutDown | None = None
+    """None: there is no clean shutdown."""
+    read_clock: ReadClock | None = None
+    """None: it does not say what time it is, so a set clock could not be verified."""
+    key_events: OpenKeyEvents | None = None
+    """None: its keys cannot be watched, so its nodes are not witnessed."""
+    key_reader: OpenKeyReader | None = None
+    """None: its keys cannot be listed."""
+    data_files: DataFiles | None = None
+    """None: it is unknown where it keeps its keys, so its files cannot be damaged."""
+    write_errors: WriteErrors | None = None
+    """None: it cannot be made to refuse writes."""
+    read_denials: ReadDenials | None = None
+    """None: it does not count them."""
+    query: Query | None = None
+    """None: it is no database, so it cannot keep what a lock protects."""
 
     @property
-    def read_clock(self) -> ReadClock | None:
-        """None: it does not say what time it is, so a set clock could not be verified."""
-        ...
-
-    @property
-    def key_events(self) -> OpenKeyEvents | None:
-        """None: its keys cannot be watched, so its nodes are not witnessed."""
-        ...
-
-    @property
-    def key_reader(self) -> OpenKeyReader | None:
-        """None: its keys cannot be listed."""
-        ...
+    def decode(self) -> Decode | None:
+        """Reads its protocol. None: what goes over its links is recorded as connections and bytes only."""
+        return None
 
     @property
     def sentinel(self) -> Server | None:
         """The same program as a sentinel, which watches a primary and its replicas. None: it cannot be one."""
-        ...
+        return None
 
     @property
     def elsewhere(self) -> Server | None:
         """The same kind of server where it is not the run's own: it can do what is about the run's keys alone. None: a
         run cannot use one."""
-        ...
+        return None
 
-    @property
-    def data_files(self) -> DataFiles | None:
-        """None: it is unknown where it keeps its keys, so its files cannot be damaged."""
-        ...
+    # The program.
 
-    @property
-    def write_errors(self) -> WriteErrors | None:
-        """None: it cannot be made to refuse writes."""
-        ...
+    @abstractmethod
+    def version_in(self, output: str) -> str | None:
+        """The version, if this is what this server's program prints; None for another program's output."""
 
-    @property
-    def read_denials(self) -> ReadDenials | None:
-        """None: it does not count them."""
-        ...
+    @abstractmethod
+    def arguments(self, place: Place) -> list[str]:
+        """The arguments with which its program runs there, in the foreground, logging to stdout or stderr."""
 
-    @property
-    def group(self) -> Group | None:
-        """None: its servers are independent of each other. Otherwise `answers` is about the one server, whether or not
-        it has a majority behind it."""
-        ...
+    def files(self, place: Place) -> Mapping[str, bytes]:
+        """What lies in its folder when it is started there for the first time, by path."""
+        del place
+        return {}
 
-    @property
-    def decode(self) -> Decode | None:
-        """Reads its protocol. None: what goes over its links is recorded as connections and bytes only."""
-        ...
+    def reread(self, content: bytes) -> bytes:
+        """What the next start reads of one of these files, as the server left it. Its user may be unable to enter its
+        folder by a path."""
+        return content
 
-    @property
-    def query(self) -> Query | None:
-        """None: it is no database, so it cannot keep what a lock protects."""
-        ...
+    # The running server.
 
-    @property
-    def is_scriptable(self) -> bool:
-        """Whether it runs the Lua scripts of the resource (`workloads/resource.py`)."""
-        ...
+    @abstractmethod
+    def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
+        """Whether a server there is ready for work. With `pid`: and whether it is that process, as far as it can be
+        asked."""
+
+    @abstractmethod
+    def running_version(self, address: Address, timeout_ms: float) -> str:
+        """The version that a running server reports. Raises OSError if it does not answer."""
+
+    def effective_config(self, address: Address, timeout_ms: float) -> Mapping[str, str]:
+        """The configuration of a running server; empty for one that cannot be asked. Raises OSError if it does not
+        answer."""
+        del address, timeout_ms
+        return {}
+
+    def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
+        """How the effective configuration differs from the policy, in one line; None if it does not."""
+        del policy, effective
+        return None
+
+    def log_in(self, connection: socket.socket, login: Login) -> None:  # noqa: B027 - most kinds have no logins
+        """Log in over an open connection. Raises OSError if that is refused."""
+
+    @abstractmethod
+    def ping(self, connection: socket.socket) -> None:
+        """Send a small harmless request over an open connection and read the whole reply. Raises OSError."""
+
+    @abstractmethod
+    def url(self, host: str, port: int, password: str | None = None) -> str:
+        """What a lock dials, as the client libraries of this server spell it."""
 
 
 def abilities(server: Server) -> frozenset[Ability]:

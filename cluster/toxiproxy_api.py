@@ -4,7 +4,7 @@ Used as they are: `APIConsumer` as the seam through which single requests go, `v
 the statuses that it knows, and `Toxic` with its defaults for reading a toxic. Mended, and why:
 
 - Host and port are attributes of the class, so a process could talk to one server only, and only over TCP. Here each
-  server has a consumer of its own, over one connection that is kept, to a Unix socket (`cluster.unix_http`).
+  server has a consumer of its own, over a Unix socket.
 - No request has a time limit. Here each has one, and every connection error becomes one line.
 - A 5xx passes silently: `enable()` on a busy port reported success. Here every status but success raises.
 - `populate` is a loop on the client's side that drops live connections when an address is spelled otherwise. Here it is
@@ -18,15 +18,14 @@ from __future__ import annotations
 
 import errno
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
-import requests
 from toxiproxy.api import APIConsumer, validate_response
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 from toxiproxy.toxic import Toxic
@@ -36,13 +35,12 @@ from cluster.base import CalledOff, never
 from cluster.http_batch import Reply, Request, carry_out
 from cluster.polling import becomes_true
 from cluster.ports import PortTakenError, is_listening
-from cluster.unix_http import UnixAdapter
 from fencepost.errors import BrokenEnvironmentError
 
 Stream = Literal["upstream", "downstream"]
 
 _API_TIMEOUT_S = 5.0
-_BASE = "http://toxiproxy"
+_ASK_MS = 1_000.0
 _VERSION = Request("GET", "/version")
 
 
@@ -58,10 +56,10 @@ class ToxicSpec(NamedTuple):
 class RefusedError(BrokenEnvironmentError):
     """Toxiproxy answered this request with something but success."""
 
-    def __init__(self, path: Path, request: Request, status: int, body: bytes) -> None:
-        super().__init__(f"Toxiproxy at {path} answered {request.method} {request.path} with {status}: {_reason(body)}")
-        self.request = request
-        self.status = status
+    def __init__(self, path: Path, reply: Reply) -> None:
+        self.request, self.status, body = reply
+        asked = f"{self.request.method} {self.request.path}"
+        super().__init__(f"Toxiproxy at {path} answered {asked} with {self.status}: {_reason(body)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,41 +73,35 @@ class ProxyState:
 
 
 class _Consumer(APIConsumer):  # type: ignore[misc]
-    """The library's consumer for *one* server: a connection that is kept, a time limit, and no status unchecked."""
+    """The library's consumer for *one* server: over its Unix socket, with a time limit, and no status unchecked."""
 
     def __init__(self, path: Path, timeout_s: float) -> None:
         self._path = path
         self._timeout_s = timeout_s
-        self._one_at_a_time = threading.Lock()
-        self._session = requests.Session()
-        self._session.trust_env = False  # HTTP_PROXY must not carry these calls away
-        self._session.mount(_BASE, UnixAdapter(path))
 
-    def get(self, url: str, params: Any = None, **kwargs: Any) -> Any:
-        return self._call("GET", url, params=params, **kwargs)
+    def get(self, url: str) -> Any:
+        return self._call(Request("GET", url))
 
-    def post(self, url: str, data: Any = None, json: Any = None, **kwargs: Any) -> Any:
-        return self._call("POST", url, data=data, json=json, **kwargs)
+    def post(self, url: str, json: Any) -> Any:
+        return self._call(Request("POST", url, json))
 
-    def close(self) -> None:
-        self._session.close()
-
-    def _call(self, method: str, url: str, **kwargs: Any) -> requests.Response:
-        """The checked response. Raises RefusedError for any status but success, BrokenEnvironmentError without one."""
+    def _call(self, request: Request) -> Any:
+        """The JSON value of the reply; None if it has none. Raises RefusedError for any status but success,
+        BrokenEnvironmentError without a reply in time."""
         try:
-            with self._one_at_a_time:
-                response = self._session.request(method, _BASE + url, timeout=self._timeout_s, **kwargs)
-            validate_response(response)
-        except requests.RequestException as error:
-            reason = type(error).__name__
+            (replies,) = carry_out(self._path, [[request]], self._timeout_s, never)
+            if replies is None:
+                raise TimeoutError(f"no reply within {self._timeout_s:g} s")
+        except OSError as error:
             raise BrokenEnvironmentError(
-                f"Toxiproxy at {self._path} does not answer {method} {url}: {reason}"
+                f"Toxiproxy at {self._path} does not answer {request.method} {request.path}: {error}"
             ) from None
-        except (ProxyExists, NotFound, InvalidToxic):
-            pass  # reported below, like the other statuses
-        if response.status_code >= 300:
-            raise RefusedError(self._path, Request(method, url), response.status_code, response.content)
-        return response
+        (reply,) = replies
+        with suppress(ProxyExists, NotFound, InvalidToxic):  # reported below, like the other statuses
+            validate_response(reply)
+        if reply.status_code >= 300:
+            raise RefusedError(self._path, reply)
+        return json.loads(reply.content) if reply.content else None
 
 
 class ToxiproxyApi:
@@ -131,19 +123,18 @@ class ToxiproxyApi:
 
     def wait_until_up(self, is_running: Callable[[], bool], within_s: float) -> None:
         """Wait until the API answers. Raises BrokenEnvironmentError if it does not, or once `is_running()` is false."""
-        if not becomes_true(lambda: not is_running() or self._answers(), within_s=within_s):
+        if not becomes_true(lambda: not is_running() or self.answers(_ASK_MS), within_s=within_s):
             raise BrokenEnvironmentError(f"Toxiproxy does not answer at {self._path}; its log says why")
         if not is_running():
             raise BrokenEnvironmentError("Toxiproxy ended at once; its log says why")
 
     def answers(self, within_ms: float) -> bool:
-        """Whether it answers within the time, asked over a connection of its own: the other one may be waiting for a
-        change of many links. Asked five times a second, and without the library, which takes four times as long."""
+        """Whether it answers within the time."""
         try:
             (replies,) = carry_out(self._path, [[_VERSION]], within_ms / 1e3, never)
         except OSError:
             return False
-        return replies is not None and replies[0].status < 300
+        return replies is not None and replies[0].status_code < 300
 
     def create_all(self, wanted: Mapping[str, tuple[Address, Address]]) -> dict[str, ProxyState]:
         """Make all proxies, by name each (listen, upstream), in one call; what the server made of them.
@@ -156,7 +147,7 @@ class ToxiproxyApi:
             for name, (listen, upstream) in wanted.items()
         ]
         try:
-            answer = self._api.post("/populate", json=asked).json()
+            answer = self._api.post("/populate", json=asked)
         except RefusedError as error:
             there = self.proxies()  # the server made them in order, up to the one that it could not make
             taken = [str(listen) for name, (listen, _) in wanted.items() if name not in there and is_listening(listen)]
@@ -180,7 +171,7 @@ class ToxiproxyApi:
 
     def proxies(self) -> dict[str, ProxyState]:
         """All proxies as they are now."""
-        return {name: _proxy_state(proxy) for name, proxy in self._api.get("/proxies").json().items()}
+        return {name: _proxy_state(proxy) for name, proxy in self._api.get("/proxies").items()}
 
     def change(
         self, requests: Mapping[str, Sequence[Request]], within_s: float, called_off: CalledOff = never
@@ -200,21 +191,10 @@ class ToxiproxyApi:
     def _read_back(self, replies: Sequence[Reply] | None) -> ProxyState | RefusedError | None:
         if replies is None:
             return None
-        for request, status, body in replies:
-            if status >= 300:
-                return RefusedError(self._path, request, status, body)
-        return _proxy_state(json.loads(replies[-1].body))
-
-    def close(self) -> None:
-        """Let go of the connections to the API."""
-        self._api.close()
-
-    def _answers(self) -> bool:
-        try:
-            self._api.get("/version")
-        except BrokenEnvironmentError:
-            return False
-        return True
+        for reply in replies:
+            if reply.status_code >= 300:
+                return RefusedError(self._path, reply)
+        return _proxy_state(json.loads(replies[-1].content))
 
 
 def enabling(proxy: str, enabled: bool) -> Request:

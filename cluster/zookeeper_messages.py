@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Final
 
 from cluster.address import Address
-from cluster.base import DIALLED_FROM, LOOPBACK
+from cluster.dialling import dial, exactly, receive
 
 _SESSION_MS: Final = 1_000
 _CREATE, _CHILDREN, _PING, _CLOSE = 1, 8, 11, -11
@@ -39,7 +39,7 @@ def ask(address: Address, timeout_ms: float, *requests: bytes, is_link: bool = F
     """The replies to requests in a session of their own, without their headers. Raises OSError if they do not all come
     in time, or if one is an error."""
     until_s = monotonic() + timeout_ms / 1e3
-    with _dial(address, timeout_ms, is_link=is_link) as connection:
+    with dial(address, timeout_ms, is_link=is_link) as connection:
         connection.sendall(b"".join([_framed(_opening()), *map(_numbered, requests, range(len(requests)))]))
         _read(connection, until_s)
         replies = []
@@ -78,16 +78,11 @@ def names(reply: bytes) -> list[str]:
 def word(address: Address, four_letters: str, timeout_ms: float) -> str:
     """The answer to a command of four letters, which needs no session. Raises OSError."""
     until_s, said = monotonic() + timeout_ms / 1e3, b""
-    with _dial(address, timeout_ms) as connection:
+    with dial(address, timeout_ms) as connection:
         connection.sendall(four_letters.encode())
-        while some := _receive(connection, 4096, until_s):
+        while some := receive(connection, 4096, until_s):
             said += some
     return said.decode(errors="replace")
-
-
-def _dial(address: Address, timeout_ms: float, *, is_link: bool = False) -> socket.socket:
-    source = (DIALLED_FROM, 0) if is_link and address.host == LOOPBACK else None
-    return socket.create_connection((address.host, address.port), timeout=timeout_ms / 1e3, source_address=source)
 
 
 def _opening() -> bytes:
@@ -108,21 +103,5 @@ def _text(text: str) -> bytes:
 
 
 def _read(connection: socket.socket, until_s: float) -> bytes:
-    (length,) = struct.unpack("!i", _exactly(connection, 4, until_s))
-    return _exactly(connection, length, until_s)
-
-
-def _exactly(connection: socket.socket, count: int, until_s: float) -> bytes:
-    read = b""
-    while len(read) < count:
-        if not (some := _receive(connection, count - len(read), until_s)):
-            raise ConnectionResetError("the connection was closed")
-        read += some
-    return read
-
-
-def _receive(connection: socket.socket, count: int, until_s: float) -> bytes:
-    if (left_s := until_s - monotonic()) <= 0:
-        raise TimeoutError
-    connection.settimeout(left_s)
-    return connection.recv(count)
+    (length,) = struct.unpack("!i", exactly(connection, 4, until_s))
+    return exactly(connection, length, until_s)

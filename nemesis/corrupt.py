@@ -17,8 +17,8 @@ from cluster.data_files import PARTS
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import HowDown, Impact
 from nemesis.base import Evidence, Needs, Topology, World
-from nemesis.node_down import NODE_MIXTURE, NodeDown, NodeDownOptions, drawn_nodes
-from nemesis.random_draws import below, weighted
+from nemesis.node_down import NodeDown, NodeDownNemesis
+from nemesis.random_draws import below
 
 
 class Corrupt(NodeDown, frozen=True):
@@ -60,21 +60,10 @@ class Corrupt(NodeDown, frozen=True):
         return ""
 
 
-class _CorruptNemesis:
-    name = "corrupt"
-    help = (
-        "kills nodes and truncates the largest file of each; needs --persistence: interval=4s, "
-        "restart-delay=0|2s|1.2ttl (1.2ttl), targets=mixed|one|minority|majority|all|n4,n5 (mixed)"
-    )
-    options = NodeDownOptions
-    faults = Corrupt
-
-    def draw(self, rng: Random, topology: Topology, options: msgspec.Struct) -> tuple[Corrupt, int]:
-        assert isinstance(options, NodeDownOptions)
-        mixture = weighted(rng, NODE_MIXTURE)
-        targets = mixture if options.targets == "mixed" else options.targets
-        nodes = drawn_nodes(rng, targets, topology)
-        return Corrupt(nodes, place=below(rng, PARTS)), round(options.restart_delay.ms(topology.ttl_ms))
+class _CorruptNemesis(NodeDownNemesis):
+    def draw(self, rng: Random, topology: Topology, options: msgspec.Struct) -> tuple[NodeDown, int]:
+        fault, down_ms = super().draw(rng, topology, options)
+        return msgspec.structs.replace(fault, place=below(rng, PARTS)), down_ms
 
 
-NEMESIS = _CorruptNemesis()
+NEMESIS = _CorruptNemesis("corrupt", "kills nodes and truncates the largest file of each; needs --persistence", Corrupt)

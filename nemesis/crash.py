@@ -17,7 +17,7 @@ from cluster.polling import becomes_true
 from fencepost.history import HowDown, Impact
 from fencepost.units import Duration
 from nemesis.base import Evidence, FaultClass, Step, Targets, Topology, World
-from nemesis.do_all import do_all
+from nemesis.do_all import do_all, named
 from nemesis.names import Names
 from nemesis.node_down import BACK_WITHIN_S, LONGEST_LEASE, NodeDown, drawn_nodes
 from nemesis.pause import Pause, aimed_pause
@@ -81,12 +81,7 @@ class Crash(NodeDown, frozen=True):
         missed = [name for name in self.clients if name not in impact.killed_clients]
         dead = [name for name in impact.killed_clients if name not in alive]
         words = [nodes.seen] if self.nodes else []
-        if dead:
-            words.append(f"{','.join(dead)} dead")
-        if alive:
-            words.append(f"{','.join(alive)} still there")
-        if missed:
-            words.append(f"{','.join(missed)} had ended before")
+        words += named((dead, "dead"), (alive, "still there"), (missed, "had ended before"))
         holds = bool(dead) and not (alive or missed) and (nodes.holds or not self.nodes)
         return Evidence(holds, "; ".join(words))
 
@@ -99,10 +94,7 @@ class Crash(NodeDown, frozen=True):
         alive = [c.name for c in clients if becomes_true(c.is_alive, within_s=BACK_WITHIN_S)]
         absent = [client.name for client in clients if client.name not in alive]
         words = [evidence.seen for evidence in healed if evidence.seen]
-        if alive:
-            words.append(f"{','.join(alive)} running")
-        if absent:
-            words.append(f"{','.join(absent)} not back")
+        words += named((alive, "running"), (absent, "not back"))
         return Evidence(not absent and all(evidence.holds for evidence in healed), "; ".join(words))
 
     def _clients(self, impact: Impact) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
-"""Steps that faults share: do everything whatever one part raises, and ask which nodes are in service."""
+"""Steps that faults share: do everything whatever one part raises, ask which nodes are in service, and put names into
+words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from cluster.parallel import at_once
 from nemesis.base import World
@@ -34,3 +35,8 @@ def in_service(world: World, names: Iterable[str]) -> tuple[str, ...]:
     asked = tuple(names)
     up = at_once(world.cluster.nodes[name].is_up for name in asked)
     return tuple(name for name, answers in zip(asked, up, strict=True) if answers)
+
+
+def named(*groups: tuple[Sequence[str], str]) -> list[str]:
+    """`n1,n3 dead`, for each group of names and what is said of them; nothing of an empty one."""
+    return [f"{','.join(names)} {said}" for names, said in groups if names]

@@ -16,7 +16,7 @@ from cluster.server import Refusal
 from fencepost.history import Impact
 from fencepost.units import Duration
 from nemesis.base import Evidence, FaultClass, Needs, TargetFields, Topology, World, hitting
-from nemesis.do_all import do_all, in_service
+from nemesis.do_all import do_all, in_service, named
 from nemesis.node_down import NODE_MIXTURE, NodeTargets, drawn_nodes
 from nemesis.random_draws import jittered, one_of, weighted
 
@@ -66,11 +66,11 @@ class Errors(TargetFields, frozen=True):
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
         do_all([lambda name=name: world.cluster.nodes[name].refuse_writes(None) for name in self.nodes])  # type: ignore[misc]
         said = self._said(world)
-        words = [f"{name}: {word}" for name, word in said.items() if word]
-        if absent := [name for name, word in said.items() if word is None]:
-            words.append(f"{','.join(absent)} out of service for another reason")
-        if taking := [name for name, word in said.items() if word == ""]:
-            words.insert(0, f"{','.join(taking)} {'takes' if len(taking) == 1 else 'take'} writes again")
+        taking = [name for name, word in said.items() if word == ""]
+        absent = [name for name, word in said.items() if word is None]
+        words = named((taking, f"{'takes' if len(taking) == 1 else 'take'} writes again"))
+        words += [f"{name}: {word}" for name, word in said.items() if word]
+        words += named((absent, "out of service for another reason"))
         return Evidence(not any(said.values()), "; ".join(words))
 
     def _said(self, world: World) -> dict[str, str | None]:

@@ -18,8 +18,9 @@ from fencepost.history import Impact
 from fencepost.units import Duration
 from nemesis.base import Client, Evidence, TargetFields, Topology, World
 from nemesis.links import PROBE_TIMEOUT_MS, RETRY_FOR_S, LinkName, heal_links, impair_links, probe_until
-from nemesis.pause import CATCH_WITHIN_S, DEFAULT_DURATION, LOOK_EVERY_S
-from nemesis.random_draws import below, between, jittered
+from nemesis.pause import CATCH_WITHIN_S, drawn_duration_ms
+from nemesis.pause_before_reply import LOOK_EVERY_S
+from nemesis.random_draws import below, rotated
 
 
 class LateWriteOptions(msgspec.Struct, frozen=True):
@@ -40,9 +41,7 @@ class LateWrite(TargetFields, frozen=True):
         return "hold what a client inside sends to the resource"
 
     def inject(self, world: World, owner: str) -> Impact:
-        first = self.first % len(self.clients)
-        order = self.clients[first:] + self.clients[:first]
-        name = _one_inside([world.clients[name] for name in order], world)
+        name = _one_inside([world.clients[name] for name in rotated(self.clients, self.first)], world)
         if name is None:
             return Impact()
         links = ((name, RESOURCE),)
@@ -94,10 +93,7 @@ class _LateWriteNemesis:
 
     def draw(self, rng: Random, topology: Topology, options: msgspec.Struct) -> tuple[LateWrite, int]:
         assert isinstance(options, LateWriteOptions)
-        if options.duration is None:
-            duration_ms = round(between(rng, *DEFAULT_DURATION.ms(topology.ttl_ms)))
-        else:
-            duration_ms = jittered(rng, options.duration.ms(topology.ttl_ms))
+        duration_ms = drawn_duration_ms(rng, options.duration, topology.ttl_ms)
         return LateWrite(topology.clients, first=below(rng, len(topology.clients))), duration_ms
 
 

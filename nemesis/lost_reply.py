@@ -28,13 +28,12 @@ from fencepost.history import Impact
 from fencepost.units import Duration
 from nemesis.base import Evidence, FaultClass, TargetFields, Targets, Topology, World, hitting
 from nemesis.links import LinkName, heal_links
+from nemesis.pause_before_reply import LOOK_EVERY_S, REPLIES_LATE_MS
 from nemesis.quorum_loss import Held, holders_of
-from nemesis.random_draws import below, one_of, some
+from nemesis.random_draws import below, one_of, rotated, some
 
 CATCH_WITHIN_S = 1.0
 """How long to wait for a client at the step."""
-LOOK_EVERY_S = 0.000_5
-REPLIES_LATE_MS = 20
 FAULT_LASTS_MS: Final = 20
 """What is left to heal is what took too long."""
 LostAt = Literal["acquiring", "extending", "releasing"]
@@ -94,7 +93,7 @@ class LostReply(TargetFields, frozen=True):
         lock that extends its lease by itself does so when a client is inside; that has done its work when a key
         has more time left than before, and the value that it had."""
         deadline = time.monotonic() + CATCH_WITHIN_S
-        order = self.clients[self.first % len(self.clients) :] + self.clients[: self.first % len(self.clients)]
+        order = rotated(self.clients, self.first)
         known, before = _held(reader), {name for name in order if world.clients[name].is_at(self.at)}
         left = _left(reader) if self.at == "extending" else {}
         while time.monotonic() < deadline and not world.called_off():

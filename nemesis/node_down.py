@@ -20,7 +20,7 @@ from cluster.polling import becomes_true
 from fencepost.history import HowDown, Impact
 from fencepost.units import Duration
 from nemesis.base import Evidence, FaultClass, TargetFields, Topology, World, hitting
-from nemesis.do_all import in_service, not_gone
+from nemesis.do_all import in_service, named, not_gone
 from nemesis.elections import would_lose_group
 from nemesis.names import Names
 from nemesis.partition_shapes import spare
@@ -90,11 +90,7 @@ class NodeDown(TargetFields, frozen=True):
         up = in_service(world, impact.nodes)
         down = [name for name in impact.nodes if name not in up]
         missed = [name for name in self.nodes if name not in impact.nodes]
-        words = [f"{','.join(down)} dead"] if down else []
-        if up:
-            words.append(f"{','.join(up)} still there")
-        if missed:
-            words.append(f"{','.join(missed)} down before, by no fault")
+        words = named((down, "dead"), (up, "still there"), (missed, "down before, by no fault"))
         return Evidence(bool(down) and not up and not missed, "; ".join(words) or "no node was hit")
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
@@ -109,12 +105,8 @@ class NodeDown(TargetFields, frozen=True):
         there = [name for name, node in nodes.items() if name in there or (name not in due and node.is_up())]
         absent = [name for name in due if name not in there]
         others = [name for name in nodes if name not in (*there, *absent)]
-        words = [f"{','.join(there)} answering"] if there else []
-        words += [word for word in said if word]
-        if absent:
-            words.append(f"{','.join(absent)} not back")
-        if others:
-            words.append(f"{','.join(others)} left alone: out of service for another reason")
+        words = [*named((there, "answering")), *filter(None, said)]
+        words += named((absent, "not back"), (others, "left alone: out of service for another reason"))
         return Evidence(not absent, "; ".join(words))
 
     def bring_back(self, node: Node) -> str:

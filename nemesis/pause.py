@@ -23,13 +23,13 @@ from fencepost.errors import UsageError
 from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
 from nemesis.base import Client, Evidence, FaultClass, Needs, Step, TargetFields, Targets, Topology, World, hitting
-from nemesis.do_all import do_all, in_service
+from nemesis.do_all import do_all, in_service, named
 from nemesis.links import heal_links
 from nemesis.names import Names
 from nemesis.partition_shapes import spare
-from nemesis.pause_before_reply import REPLIES_LATE_MS, late_replies, stop_untold, stopped_at
+from nemesis.pause_before_reply import LOOK_EVERY_S, REPLIES_LATE_MS, late_replies, stop_untold, stopped_at
 from nemesis.pause_between_requests import are_reached, stop_between
-from nemesis.random_draws import below, between, jittered, some, weighted
+from nemesis.random_draws import below, between, jittered, rotated, some, weighted
 
 CATCH_WITHIN_S = 1.0
 """How long to wait for a client at the step that the pause is aimed at."""
@@ -43,7 +43,6 @@ the TTL."""
 _UNWANTED_S = 0.05
 """A client that is refused asks again within this time."""
 _RIVAL_LOOK_EVERY_S = 0.002
-LOOK_EVERY_S = 0.000_5
 SEEN_WITHIN_S = 0.3
 
 
@@ -66,7 +65,14 @@ PauseTargets = Literal[
 ]
 _AFTER: Final = {0: 2, 1: 1, 2: 1}
 """How many more replies a client reads before it is stopped between two requests of a call."""
-DEFAULT_DURATION = DurationRange(Duration(1.2, in_ttls=True), Duration(2.5, in_ttls=True))
+_OUTLASTS_LEASES: Final = DurationRange(Duration(1.2, in_ttls=True), Duration(2.5, in_ttls=True))
+
+
+def drawn_duration_ms(rng: Random, mean: Duration | None, ttl_ms: int) -> int:
+    """Around the mean; without one, longer than a lease."""
+    if mean is None:
+        return round(between(rng, *_OUTLASTS_LEASES.ms(ttl_ms)))
+    return jittered(rng, mean.ms(ttl_ms))
 
 
 class Pause(TargetFields, frozen=True):
@@ -146,9 +152,7 @@ class Pause(TargetFields, frozen=True):
 
     def _stop(self, world: World, owner: str) -> Impact:
         if self.aimed_at:
-            first = self.first % len(self.clients)
-            order = self.clients[first:] + self.clients[:first]
-            candidates = [world.clients[name] for name in order]
+            candidates = [world.clients[name] for name in rotated(self.clients, self.first)]
             if self.at == "held-by-majority":
                 return stop_untold(world, owner, candidates, CATCH_WITHIN_S)
             most = 1 if self.most is msgspec.UNSET else self.most
@@ -190,15 +194,9 @@ class Pause(TargetFields, frozen=True):
         there = [name for name in stopped if world.clients[name].is_at(where)]
         silent = [name for name in impact.nodes if not world.cluster.nodes[name].is_up(100)]
         missed = [] if self.aimed_at else [n for n in self.clients + self.nodes if n not in (*stopped, *silent)]
-        words = []
-        if stopped:
-            words.append(f"{','.join(stopped)} stopped, {','.join(there) or 'none'} {where}")
-        if impact.cut_links:
-            words.append("their connections closed")
-        if silent:
-            words.append(f"{','.join(silent)} silent")
-        if missed:
-            words.append(f"{','.join(missed)} not paused (down, or paused by another fault)")
+        words = named((stopped, f"stopped, {','.join(there) or 'none'} {where}"))
+        words += ["their connections closed"] if impact.cut_links else []
+        words += named((silent, "silent"), (missed, "not paused (down, or paused by another fault)"))
         holds = bool(there) if self.aimed_at else not missed
         return Evidence(holds, "; ".join(words) or "the client runs")
 
@@ -231,17 +229,13 @@ class Pause(TargetFields, frozen=True):
         answering = in_service(world, impact.nodes)
         # `Node.resume` returns only when the node answers, or when this pause is not what keeps it from answering.
         down = [name for name in impact.nodes if name not in answering]
-        words = [
-            f"{','.join(who)} {what}"
-            for who, what in (
-                (running, "running"),
-                (gone, "killed or ended meanwhile"),
-                (still, "still stopped"),
-                (answering, "answering"),
-                (down, "out of service for another reason"),
-            )
-            if who
-        ]
+        words = named(
+            (running, "running"),
+            (gone, "killed or ended meanwhile"),
+            (still, "still stopped"),
+            (answering, "answering"),
+            (down, "out of service for another reason"),
+        )
         if links.seen:
             words.append(links.seen)
         return Evidence(links.holds and not still, "; ".join(words) or "nothing had been paused")
@@ -344,10 +338,7 @@ class _PauseNemesis:
     def draw(self, rng: Random, topology: Topology, options: msgspec.Struct) -> tuple[Pause, int]:
         assert isinstance(options, PauseOptions)
         ttl_ms, clients = topology.ttl_ms, topology.clients
-        if options.duration is None:
-            duration_ms = round(between(rng, *DEFAULT_DURATION.ms(ttl_ms)))
-        else:
-            duration_ms = jittered(rng, options.duration.ms(ttl_ms))
+        duration_ms = drawn_duration_ms(rng, options.duration, ttl_ms)
         mixture = weighted(rng, {"inside": 7, "clients": 1, "nodes": 2})
         connection = msgspec.UNSET if options.connection == "kept" else options.connection
         if connection and options.targets not in ("acquiring", "extending", "releasing"):

@@ -74,3 +74,9 @@ def by_octaves(rng: Random, low: float, high: float) -> float:
     at = rng.random() * (octaves + (high / end - 1))
     whole = int(at)
     return low * (1 << whole) * (1 + at - whole)
+
+
+def rotated(items: Sequence[T], first: int) -> tuple[T, ...]:
+    """All items in their own order, from the one with this drawn number on."""
+    begin = first % len(items)
+    return (*items[begin:], *items[:begin])

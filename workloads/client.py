@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
 from random import Random
@@ -119,26 +119,26 @@ def work(spec: ClientSpec) -> None:
             return lock
 
         lock = opened(is_first=spec.life == 1)
-        tasks = [_Task.open(spec, task, lock, opened, workload, heartbeat, stack) for task in spec.tasks]
+        clients = [_client(spec, task, lock, opened, workload, heartbeat, stack) for task in spec.tasks]
         description = checked_description(lock.describe(), len(other_processes(lock)))
         Path(spec.description).write_bytes(hidden(description, spec.resource.password))
         is_complete()
         stack.enter_context(heartbeat)
-        for task in tasks:
-            task.client.control.enter(State.READY, monotonic_ns())
+        for client in clients:
+            client.control.enter(State.READY, monotonic_ns())
         if options.two_keys:
-            tasks = [one.paired(other) for one, other in zip(tasks[::2], tasks[1::2], strict=True)]
+            clients = [replace(one, second=other) for one, other in zip(clients[::2], clients[1::2], strict=True)]
         if spec.pipes is not None:
             from workloads import driven_client
 
-            (task,) = tasks
+            (client,) = clients
             secret = spec.resource.password
-            driven_client.serve(workload, task.client.lock, task.client.resource, *spec.pipes, secret=secret)
-            task.client.control.enter(State.DONE, monotonic_ns())
-        elif len(tasks) == 1:
-            tasks[0].run(workload)
+            driven_client.serve(workload, client.lock, client.resource, *spec.pipes, secret=secret)
+            client.control.enter(State.DONE, monotonic_ns())
+        elif len(clients) == 1:
+            _run(workload, clients[0])
         else:
-            _run_all(workload, tasks)
+            _run_all(workload, clients)
 
 
 def _open(spec: ClientSpec, settings: LockSettings, *, is_first: bool) -> Lock:
@@ -156,57 +156,49 @@ def _open(spec: ClientSpec, settings: LockSettings, *, is_first: bool) -> Lock:
         sleep(_OPEN_AGAIN_NS / 1e9)
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    client: Client
-
-    @classmethod
-    def open(
-        cls,
-        spec: ClientSpec,
-        task: TaskSpec,
-        lock: Lock,
-        reopened: Callable[[], Lock],
-        workload: Workload,
-        heartbeat: Heartbeat,
-        stack: ExitStack,
-    ) -> _Task:
-        """`stack` closes what it opens."""
-        control = Control(Path(task.control))
-        resource = RedisResource(*spec.resource, spec.resource_timeout_ms)
-        stack.callback(resource.close)
-        record = Recorder(Path(task.history), spec.resource.password, heartbeat.check)
-        stack.callback(record.close)
-        resource.warm_up(workload.scripts)
-        steps = LockSteps(task.name, spec.options, lock, record, control, task.first_section, reopened)
-        return cls(Client(spec.options, steps, resource, control, Random(f"{task.seed}:workload")))
-
-    def paired(self, other: _Task) -> _Task:
-        return _Task(replace(self.client, second=other.client))
-
-    def run(self, workload: Workload) -> None:
-        _await_start(self.client.control)
-        workload.run(self.client)
-        for client in filter(None, (self.client.second, self.client)):
-            client.control.enter(State.DONE, monotonic_ns())
+def _client(
+    spec: ClientSpec,
+    task: TaskSpec,
+    lock: Lock,
+    reopened: Callable[[], Lock],
+    workload: Workload,
+    heartbeat: Heartbeat,
+    stack: ExitStack,
+) -> Client:
+    """The client of a task. `stack` closes what it opens."""
+    control = Control(Path(task.control))
+    resource = RedisResource(*spec.resource, spec.resource_timeout_ms)
+    stack.callback(resource.close)
+    record = Recorder(Path(task.history), spec.resource.password, heartbeat.check)
+    stack.callback(record.close)
+    resource.warm_up(workload.scripts)
+    steps = LockSteps(task.name, spec.options, lock, record, control, task.first_section, reopened)
+    return Client(spec.options, steps, resource, control, Random(f"{task.seed}:workload"))
 
 
-def _run_all(workload: Workload, tasks: Sequence[_Task]) -> None:
+def _run(workload: Workload, client: Client) -> None:
+    _await_start(client.control)
+    workload.run(client)
+    for user in filter(None, (client.second, client)):
+        user.control.enter(State.DONE, monotonic_ns())
+
+
+def _run_all(workload: Workload, clients: Sequence[Client]) -> None:
     """Run every task in a thread of its own. Raises what the first one to fail raised; the others end with the
     process."""
     from concurrent.futures import FIRST_EXCEPTION, Future, wait
 
-    def run(task: _Task, result: Future[None]) -> None:
+    def run(client: Client, result: Future[None]) -> None:
         try:
-            task.run(workload)
+            _run(workload, client)
         except BaseException as error:
             result.set_exception(error)
         else:
             result.set_result(None)
 
-    results: list[Future[None]] = [Future() for _ in tasks]
-    for task, result in zip(tasks, results, strict=True):
-        Thread(target=run, args=(task, result), name=task.client.lock.client, daemon=True).start()
+    results: list[Future[None]] = [Future() for _ in clients]
+    for client, result in zip(clients, results, strict=True):
+        Thread(target=run, args=(client, result), name=client.lock.client, daemon=True).start()
     for result in wait(results, return_when=FIRST_EXCEPTION).done:
         result.result()
 

@@ -31,7 +31,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -150,27 +150,8 @@ def _whole(name: str, folder: Path, raw: _Whole, languages: tuple[str, ...]) -> 
     for key, file in (("adapter", raw.adapter), ("packages", raw.packages)):
         if file is not None and not (folder / file).exists():
             raise UsageError(f"{path}: {key} is {file!r}, but there is no such file beside it")
-    return Manifest(
-        name=name,
-        folder=folder,
-        source=folder,
-        installed_as=name,
-        language=raw.language,
-        library=raw.library,
-        summary=raw.summary,
-        adapter=raw.adapter,
-        packages=raw.packages,
-        shows=raw.shows or (),
-        command=raw.command,
-        server=raw.server,
-        nodes=raw.nodes,
-        tasks=raw.tasks,
-        cancels=raw.cancels,
-        one_key=raw.one_key,
-        workload=raw.workload,
-        settings=raw.settings,
-        configured=raw.configured,
-    )
+    own = msgspec.structs.asdict(raw) | {"shows": raw.shows or ()}
+    return Manifest(name=name, folder=folder, source=folder, installed_as=name, **own)
 
 
 def _variant(name: str, folder: Path, raw: _Variant, base: Manifest | None) -> Manifest:
@@ -178,22 +159,14 @@ def _variant(name: str, folder: Path, raw: _Variant, base: Manifest | None) -> M
         raise UsageError(
             f"{folder / FILE}: variant_of is {raw.variant_of!r}, but no foreign lock of this name has an adapter"
         )
-    return Manifest(
+    return replace(
+        base,
         name=name,
         folder=folder,
-        source=base.source,
-        installed_as=base.installed_as,
-        language=base.language,
-        library=base.library,
         summary=raw.summary,
-        adapter=base.adapter,
-        packages=base.packages,
         shows=base.shows if raw.shows is msgspec.UNSET else raw.shows,
-        command=base.command,
         server=raw.server or base.server,
         nodes=raw.nodes or base.nodes,
-        tasks=base.tasks,
-        cancels=base.cancels,
         one_key=raw.one_key or base.one_key,
         workload=raw.workload or base.workload,
         settings=_overlaid(base.settings, raw.settings),

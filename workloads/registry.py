@@ -118,44 +118,39 @@ def manifest_of(lock: str, lock_command: str | None) -> Manifest | None:
 def opened_by_client(lock: str, lock_command: str | None) -> object | None:
     """What a client itself opens the lock with, a class as a rule; None for a program, and for a lock that cannot be
     used, of which `check_lock` says why."""
-    if lock_command is not None or (":" not in lock and _recipe_file(lock) is None):
-        return None
     try:
-        return _user_class(lock) if ":" in lock else _recipe(find_lock(lock).path)
+        return _python_factory(lock, lock_command)
     except UsageError:
         return None
+
+
+def _told_by(lock: str, lock_command: str | None) -> tuple[Manifest | None, object | None]:
+    """What says what the lock can do: the manifest of a foreign lock, or the class of another one; neither for a
+    program that is given as a command, and for a lock that cannot be used."""
+    try:
+        return manifest_of(lock, lock_command), opened_by_client(lock, lock_command)
+    except UsageError:
+        return None, None
 
 
 def tasks_can_share(lock: str, lock_command: str | None) -> bool:
     """Whether the lock says that several tasks of a client may share its object: a Python class by `SHARED_BY_TASKS`, a
     foreign lock by `tasks` in its manifest. A program that is given as a command says nothing."""
-    try:
-        manifest = manifest_of(lock, lock_command)
-    except UsageError:
-        return False
-    if manifest is not None:
-        return (manifest.tasks or 1) > 1
-    return getattr(opened_by_client(lock, lock_command), "SHARED_BY_TASKS", False) is True
+    manifest, factory = _told_by(lock, lock_command)
+    return (manifest.tasks or 1) > 1 if manifest else getattr(factory, "SHARED_BY_TASKS", False) is True
 
 
 def can_be_cancelled(lock: str, lock_command: str | None) -> bool:
     """Whether a user can cancel its calls, as far as the lock says so: a Python class by `cancel_after`
     (`workloads.base`), a foreign lock by its manifest. A program that is given as a command says nothing."""
-    try:
-        manifest = manifest_of(lock, lock_command)
-    except UsageError:
-        return False
-    return manifest.cancels if manifest else hasattr(opened_by_client(lock, lock_command), "cancel_after")
+    manifest, factory = _told_by(lock, lock_command)
+    return manifest.cancels if manifest else hasattr(factory, "cancel_after")
 
 
 def holds_two_keys(lock: str, lock_command: str | None) -> bool:
     """Whether one user can hold two keys at once: unless a Python class says `ONE_KEY_AT_A_TIME`, or the manifest of a
     foreign lock `one_key`. A program that is given as a command says nothing."""
-    try:
-        manifest = manifest_of(lock, lock_command)
-    except UsageError:
-        return False
-    factory = opened_by_client(lock, lock_command)
+    manifest, factory = _told_by(lock, lock_command)
     return (
         not manifest.one_key if manifest else factory is not None and not getattr(factory, "ONE_KEY_AT_A_TIME", False)
     )

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, Final
 
 from cluster.address import Address
-from cluster.bare_server import BareServer
 from cluster.etcd_gateway import coded, decoded, get, post, range_of
 from cluster.marks import by_marks
 from cluster.parallel import at_once
@@ -77,8 +76,8 @@ _GROUP: Final = Group(PORT, leader, serves, forms_within_s=20.0, settles_within_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EtcdServer(BareServer):
-    """`cluster.server.Server`. It asks for no password: who reaches it may use it."""
+class EtcdServer(Server):
+    """It asks for no password: who reaches it may use it."""
 
     name: str = "etcd"
     help: str = "etcd, the nodes are the members of one group"
@@ -135,4 +134,4 @@ class EtcdServer(BareServer):
         return f"http://{host}:{port}"
 
 
-SERVER: Server = EtcdServer()
+SERVER = EtcdServer()

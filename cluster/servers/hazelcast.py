@@ -18,7 +18,6 @@ from typing import Final
 
 from cluster import hazelcast_messages as hazelcast
 from cluster.address import Address
-from cluster.bare_server import BareServer
 from cluster.credentials import Login
 from cluster.marks import by_marks
 from cluster.parallel import at_once
@@ -101,9 +100,9 @@ _GROUP: Final = Group(PORT, leader, serves, forms_within_s=90.0, settles_within_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HazelcastServer(BareServer):
-    """`cluster.server.Server`. It asks for no password: who reaches it may use it. Each member has the whole tree of
-    set-up, the Java that runs it among it."""
+class HazelcastServer(Server):
+    """It asks for no password: who reaches it may use it. Each member has the whole tree of set-up, the
+    Java that runs it among it."""
 
     name: str = "hazelcast"
     help: str = "Hazelcast's CP subsystem, the nodes are the members of one group"
@@ -159,4 +158,4 @@ class HazelcastServer(BareServer):
         return f"{host}:{port}"
 
 
-SERVER: Server = HazelcastServer()
+SERVER = HazelcastServer()

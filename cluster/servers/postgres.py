@@ -13,7 +13,6 @@ from functools import partial
 from typing import Final
 
 from cluster.address import Address, LinkKey, ProbeResult
-from cluster.bare_server import BareServer
 from cluster.credentials import Login
 from cluster.parallel import at_once
 from cluster.persistence import Policy, mismatch
@@ -88,8 +87,8 @@ def _sessions(address: Address) -> frozenset[str] | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostgresServer(BareServer):
-    """`cluster.server.Server`. It cannot ask for the passwords of a run: any process that reaches it can log in."""
+class PostgresServer(Server):
+    """It cannot ask for the passwords of a run: any process that reaches it can log in."""
 
     name: str = "postgres"
     help: str = "PostgreSQL, one server, for locks that a session holds"
@@ -156,4 +155,4 @@ class PostgresServer(BareServer):
         return f"postgresql://{_CLIENTS}@{host}:{port}/{_CLIENTS_DATABASE}"
 
 
-SERVER: Server = PostgresServer()
+SERVER = PostgresServer()

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 from cluster import probe, resp
 from cluster.address import Address
-from cluster.bare_server import BareServer
 from cluster.base import LOOPBACK
 from cluster.credentials import Login
 from cluster.data_files import DataFiles
+from cluster.dialling import exactly, receive
 from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader
 from cluster.persistence import POLICIES, Policy, mismatch
@@ -152,8 +152,8 @@ WRITE_ERRORS: Final = WriteErrors(refuse_writes, write_error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisServer(BareServer):
-    """`cluster.server.Server`, for Redis and its descendants. A variant is one with other fields, or a subclass.
+class UntouchedRedis(Server):
+    """What speaks Redis's protocol. Its keys are not watched, and its configuration, disk and clock are left alone.
 
     `product`: the word before `server v=` in what `--version` prints. `version_field`: the version's name in INFO.
     """
@@ -163,13 +163,6 @@ class RedisServer(BareServer):
     family: str = "redis"
     policies: tuple[Policy, ...] = POLICIES
     probe_links: ProbeLinks = probe.probe_links
-    shut_down: ShutDown | None = shut_down
-    read_clock: ReadClock | None = read_clock
-    key_events: OpenKeyEvents | None = KeyEventStream
-    key_reader: OpenKeyReader | None = RedisKeyReader
-    data_files: DataFiles | None = KEPT
-    write_errors: WriteErrors | None = WRITE_ERRORS
-    read_denials: ReadDenials | None = read_denials
     is_scriptable: bool = True
     takes_logins: bool = True
 
@@ -187,16 +180,6 @@ class RedisServer(BareServer):
         # The server takes a value of several words as several arguments, and an empty one as an empty argument.
         directives = [word for name, value in server_directives(place) for word in (f"--{name}", *_words(name, value))]
         return [*directives, *(word for user in place.access.users() for word in ("--user", *user))]
-
-    @property
-    def sentinel(self) -> Server | None:
-        return RedisSentinel.beside(self)
-
-    @property
-    def elsewhere(self) -> Server | None:
-        return LentRedis(
-            name=self.name, help=self.help, product=self.product, version_field=self.version_field, programs=()
-        )
 
     def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
         """Whether PING is answered with PONG; a server that is still loading its data answers with an error."""
@@ -217,46 +200,45 @@ class RedisServer(BareServer):
         settings = resp.config(address, timeout_ms=timeout_ms)
         return settings | {name: "***" for name in _PASSWORDS if settings.get(name)}
 
-    def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
-        return mismatch(persistence_directives(policy), effective)
-
     def log_in(self, connection: socket.socket, login: Login) -> None:
         connection.sendall(resp.encode("AUTH", *login))
-        if (reply := _receive(connection, len(_OK))) != _OK:
-            raise ConnectionAbortedError(f"the server refuses the login: {reply!r}")
+        if (reply := exactly(connection, len(_OK))) != _OK:
+            raise ConnectionAbortedError(f"the server refuses the login: {reply + receive(connection, 64)!r}")
 
     def ping(self, connection: socket.socket) -> None:
         connection.sendall(_PING)
-        _receive(connection, len(_PONG))
+        exactly(connection, len(_PONG))
 
     def url(self, host: str, port: int, password: str | None = None) -> str:
         return f"redis://{host}:{port}/0" if password is None else f"redis://:{password}@{host}:{port}/0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UntouchedRedis(RedisServer):
-    """One whose keys are not watched, and whose configuration, disk and clock are left alone."""
+class RedisServer(UntouchedRedis):
+    """Redis and its descendants. A variant is one with other fields, or a subclass."""
 
-    shut_down: ShutDown | None = None
-    read_clock: ReadClock | None = None
-    key_events: OpenKeyEvents | None = None
-    key_reader: OpenKeyReader | None = None
-    data_files: DataFiles | None = None
-    write_errors: WriteErrors | None = None
-    read_denials: ReadDenials | None = None
+    shut_down: ShutDown | None = shut_down
+    read_clock: ReadClock | None = read_clock
+    key_events: OpenKeyEvents | None = KeyEventStream
+    key_reader: OpenKeyReader | None = RedisKeyReader
+    data_files: DataFiles | None = KEPT
+    write_errors: WriteErrors | None = WRITE_ERRORS
+    read_denials: ReadDenials | None = read_denials
 
     @property
-    def sentinel(self) -> Server | None:
-        return None
+    def sentinel(self) -> Server:
+        return RedisSentinel.beside(self)
+
+    @property
+    def elsewhere(self) -> Server:
+        """It is not configured, stopped or asked for the keys of others. To watch keys would take its configuration
+        and MONITOR, which shows what all of its clients do."""
+        return UntouchedRedis(
+            name=self.name, help=self.help, product=self.product, version_field=self.version_field, programs=()
+        )
 
     def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
-        return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LentRedis(UntouchedRedis):
-    """A server that is not the run's own: it is not configured, stopped or asked for the keys of others. To watch keys
-    would take its configuration and MONITOR, which shows what all of its clients do."""
+        return mismatch(persistence_directives(policy), effective)
 
 
 _SENTINEL_FILE: Final = "sentinel.conf"
@@ -272,7 +254,7 @@ class RedisSentinel(UntouchedRedis):
     is_scriptable: bool = False
 
     @classmethod
-    def beside(cls, server: RedisServer) -> Self:
+    def beside(cls, server: UntouchedRedis) -> Self:
         return cls(
             name=f"{server.name}-sentinel",
             help=f"a sentinel of {server.name}",
@@ -297,29 +279,15 @@ class RedisSentinel(UntouchedRedis):
         del place
         return {_SENTINEL_FILE: b""}
 
-    @property
-    def elsewhere(self) -> Server | None:
-        return None
-
     def effective_config(self, address: Address, timeout_ms: float) -> Mapping[str, str]:
         return {}
-
-
-def _receive(connection: socket.socket, count: int) -> bytes:
-    received = b""
-    while len(received) < count:
-        chunk = connection.recv(64)
-        if not chunk:
-            raise ConnectionResetError("the connection was closed")
-        received += chunk
-    return received
 
 
 def _words(name: str, value: str) -> list[str]:
     return [value] if name == "dir" else value.split() or [""]
 
 
-SERVER: Server = RedisServer(
+SERVER = RedisServer(
     name="redis",
     help="Redis 6.2 or newer",
     product="Redis",

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from cluster import resp
 from cluster.address import Address
 from cluster.parallel import at_once
-from cluster.server import Group, Place, Server
+from cluster.server import Group, Place
 from cluster.servers.redis import UntouchedRedis, config_file, member_directives, part_id
 
 PORT: Final = 6379
@@ -84,9 +84,9 @@ _GROUP: Final = Group(PORT, leader, serves, forms_within_s=30.0, settles_within_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMember(UntouchedRedis):
-    """`cluster.server.Server`. The first half of the members begin as primaries, and the others copy one each. Keys are
-    not watched, since replicas have copies of them that no client asked for. Its clock cannot be set: members measure
-    by it how long others have been silent, so that a step is a failover that no fault explains."""
+    """The first half of the members begin as primaries, and the others copy one each. Keys are not watched, since
+    replicas have copies of them that no client asked for. Its clock cannot be set: members measure by it how long
+    others have been silent, so that a step is a failover that no fault explains."""
 
     family: str = "redis-cluster"
     group: Group | None = _GROUP
@@ -107,14 +107,6 @@ class ClusterMember(UntouchedRedis):
             _CLUSTER_FILE: config_file(_cluster(place)),
         }
 
-    @property
-    def sentinel(self) -> Server | None:
-        return None
-
-    @property
-    def elsewhere(self) -> Server | None:
-        return None
-
 
 def _cluster(place: Place) -> Iterator[tuple[str, ...]]:
     """What a member writes of the cluster into its own file."""
@@ -130,7 +122,7 @@ def _cluster(place: Place) -> Iterator[tuple[str, ...]]:
     yield "vars", "currentEpoch", str(len(primaries)), "lastVoteEpoch", "0"
 
 
-SERVER: Server = ClusterMember(
+SERVER = ClusterMember(
     name="redis-cluster",
     help="a Redis Cluster, half of the nodes are primaries and half are replicas",
     product="Redis",

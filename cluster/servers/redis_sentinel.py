@@ -110,8 +110,8 @@ _GROUP: Final = Group(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentinelMember(UntouchedRedis):
-    """`cluster.server.Server`. The first member begins as the primary. Keys are not watched, since replicas have copies
-    of them that no client asked for."""
+    """The first member begins as the primary. Keys are not watched, since replicas have copies of them that no client
+    asked for."""
 
     family: str = "redis-sentinel"
     group: Group | None = _GROUP
@@ -132,12 +132,8 @@ class SentinelMember(UntouchedRedis):
         return _DIR.sub(b"", content)
 
     @property
-    def sentinel(self) -> Server | None:
+    def sentinel(self) -> Server:
         return _Sentinel.beside(self)
-
-    @property
-    def elsewhere(self) -> Server | None:
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +161,7 @@ def _watching(place: Place) -> Iterator[tuple[str, ...]]:
         yield "sentinel", "known-sentinel", GROUP, host, str(SENTINEL_PORT), part_id(host)
 
 
-SERVER: Server = SentinelMember(
+SERVER = SentinelMember(
     name="redis-sentinel",
     help="a Redis primary and its replicas, and a sentinel beside each",
     product="Redis",

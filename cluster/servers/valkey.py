@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from cluster.server import Server
 from cluster.servers.redis import RedisServer
 
-SERVER: Server = RedisServer(
+SERVER = RedisServer(
     name="valkey",
     help="Valkey, the continuation of Redis 7.2 under a free licence",
     product="Valkey",

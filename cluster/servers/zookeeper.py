@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 from cluster import zookeeper_messages as zookeeper
 from cluster.address import Address
-from cluster.bare_server import BareServer
 from cluster.credentials import Login
 from cluster.marks import by_marks
 from cluster.parallel import at_once
@@ -102,9 +101,9 @@ _GROUP: Final = Group(PORT, leader, serves, forms_within_s=45.0, settles_within_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZookeeperServer(BareServer):
-    """`cluster.server.Server`. It asks for no password: who reaches it may use it. Each member has the whole tree of
-    set-up, the Java that runs it among it."""
+class ZookeeperServer(Server):
+    """It asks for no password: who reaches it may use it. Each member has the whole tree of set-up, the
+    Java that runs it among it."""
 
     name: str = "zookeeper"
     help: str = "ZooKeeper, the nodes are the members of one group"
@@ -166,4 +165,4 @@ class ZookeeperServer(BareServer):
         return f"{host}:{port}"
 
 
-SERVER: Server = ZookeeperServer()
+SERVER = ZookeeperServer()

@@ -23,8 +23,8 @@ import msgspec
 from cluster.address import Address
 from cluster.base import Node
 from cluster.credentials import Login
+from cluster.key_events import KeyEventStream
 from cluster.registry import server_named
-from cluster.server import KeyEvents
 from fencepost.errors import FencepostError, InternalError
 from fencepost.interpreter_start import is_complete
 from harness.run.helper_process import Companion
@@ -81,14 +81,14 @@ def watch(nodes: Sequence[_Watched], log: AppendLog, until: int, ready: int) -> 
     _write(streams, log)
 
 
-def _open(node: _Watched) -> KeyEvents:
+def _open(node: _Watched) -> KeyEventStream:
     open_events = server_named(node.server).key_events
     if open_events is None:
         raise InternalError(f"{node.name} runs {node.server}, which has no key events, and cannot be watched")
     return open_events(node.name, node.address.behind(node.login))
 
 
-def _look(streams: Sequence[KeyEvents], until: int | None, for_ns: int) -> bool:
+def _look(streams: Sequence[KeyEventStream], until: int | None, for_ns: int) -> bool:
     """Handle the nodes' events for this long; returns True immediately if it is time to end."""
     deadline_ns = monotonic_ns() + for_ns
     while True:
@@ -117,7 +117,7 @@ def _look(streams: Sequence[KeyEvents], until: int | None, for_ns: int) -> bool:
             return False
 
 
-def _write(streams: Sequence[KeyEvents], log: AppendLog) -> None:
+def _write(streams: Sequence[KeyEventStream], log: AppendLog) -> None:
     log.extend(event for stream in streams for event in stream.take())
 
 

@@ -68,7 +68,7 @@ def test_replies_come_in_the_order_of_their_requests_for_many_batches(serve: Ser
     path = serve(whole)
     batches = [[get(f"/{batch}/{place}") for place in range(3)] for batch in range(200)]
     replies = carry_out(path, batches, 10, never)
-    assert [[reply.body.decode() for reply in own or ()] for own in replies] == [
+    assert [[reply.content.decode() for reply in own or ()] for own in replies] == [
         [request.path for request in batch] for batch in batches
     ]
 
@@ -82,7 +82,7 @@ def test_a_body_may_come_in_chunks(serve: Serve, size: int) -> None:
 
     (replies,) = carry_out(serve(answer), [[get("/1"), get("/2")]], 10, never)
     assert replies is not None
-    assert [reply.body for reply in replies] == [b"x" * size + b"end"] * 2
+    assert [reply.content for reply in replies] == [b"x" * size + b"end"] * 2
 
 
 def test_a_batch_that_hangs_is_given_up_and_keeps_no_other_from_its_end(serve: Serve) -> None:

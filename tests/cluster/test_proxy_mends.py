@@ -69,12 +69,11 @@ class Proxied:
 
     def _is_locked(self) -> bool:
         """Reading the toxics of a proxy needs its lock, too."""
-        with contextlib.closing(ToxiproxyApi(self._path, timeout_s=0.1)) as api:
-            try:
-                api.proxies()
-            except BrokenEnvironmentError:
-                return True
-            return False
+        try:
+            ToxiproxyApi(self._path, timeout_s=0.1).proxies()
+        except BrokenEnvironmentError:
+            return True
+        return False
 
 
 @pytest.fixture
@@ -84,7 +83,7 @@ def proxied(socket_folder: Path) -> Iterator[Proxied]:
         threads = stack.enter_context(ThreadPoolExecutor())
         program = stack.enter_context(subprocess.Popen([find_toxiproxy().path, "-socket", path]))
         stack.callback(program.kill)
-        api = stack.enter_context(contextlib.closing(ToxiproxyApi(path)))
+        api = ToxiproxyApi(path)
         api.wait_until_up(lambda: program.poll() is None, WITHIN_S)
         upstream = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=8))
         upstream.settimeout(WITHIN_S)

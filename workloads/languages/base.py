@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol, cast, runtime_checkable
+from typing import ClassVar, Final, cast
 
 from fencepost.extensions import object_in
 from fencepost.setup.workshop import Workshop
@@ -24,47 +25,46 @@ class Launch:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-@runtime_checkable
-class Language(Protocol):
+class Language(ABC):
     """One language. `installed` is the folder of a lock's installation.
 
     `title`: what people call it.
     """
 
-    title: str
+    title: ClassVar[str]
 
+    @abstractmethod
     def brings(self, lock: Manifest, tools: Path) -> str:
         """What an installation will download and run, for the user to read before it starts. `tools`: set-up's
         folder."""
-        ...
 
     def inputs(self, lock: Manifest) -> Iterable[Path]:
         """The files that an installation is made from: if one changes, the lock must be installed again."""
-        ...
+        return sources(lock)
 
+    @abstractmethod
     def programs(self, installed: Path) -> tuple[Path, ...]:
         """Programs that an installation has, and that must be executable."""
-        ...
 
+    @abstractmethod
     def install(self, shop: Workshop, step: str, lock: Manifest, installed: Path) -> str:
         """Install the lock's packages and whatever is built from its adapter, or raise SetupError and change nothing.
 
         Returns what was installed, for the user. Needs a network unless everything was downloaded before.
         """
-        ...
 
+    @abstractmethod
     def launch(self, lock: Manifest, installed: Path) -> Launch:
         """What starts the adapter. Needs no network."""
-        ...
 
     def flaw(self, lock: Manifest, installed: Path) -> str | None:
         """What is wrong with an installation that is there, in a few words; None if nothing is."""
-        ...
+        return None
 
     def missing(self, tools: Path) -> str | None:
         """What must be there to install or run locks of this language, is not, and cannot be brought by set-up, and how
         to get it; None if nothing is missing."""
-        ...
+        return None
 
 
 def language_names() -> tuple[str, ...]:

@@ -4,24 +4,20 @@ the adapter requires as the module `fencepost`."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace as changed
 from pathlib import Path
 
 from fencepost.setup.toolchains import GO, Toolchain, go_build_settings
 from fencepost.setup.workshop import Workshop, replace
-from workloads.languages.base import Launch, copy_sources, half, sources
+from workloads.languages.base import Language, Launch, copy_sources, half
 from workloads.manifest import Manifest
 
 
-class Go:
+class Go(Language):
     title = "Go"
 
     def brings(self, lock: Manifest, tools: Path) -> str:
         return f"Go modules, checked against go.sum, and a build of the adapter{_toolchain_for(lock).brings(tools)}"
-
-    def inputs(self, lock: Manifest) -> Iterable[Path]:
-        return sources(lock)
 
     def programs(self, installed: Path) -> tuple[Path, ...]:
         return (installed / "adapter",)
@@ -42,12 +38,6 @@ class Go:
 
     def launch(self, lock: Manifest, installed: Path) -> Launch:
         return Launch((str(installed / "adapter"),))
-
-    def flaw(self, lock: Manifest, installed: Path) -> str | None:
-        return None
-
-    def missing(self, tools: Path) -> str | None:
-        return None
 
 
 def _toolchain_for(lock: Manifest) -> Toolchain:

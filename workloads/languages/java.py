@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from fencepost.setup.jars import bring_jars, compile_java, read_jars
 from fencepost.setup.toolchains import JAVA
 from fencepost.setup.workshop import Workshop, replace
-from workloads.languages.base import Launch, sources
+from workloads.languages.base import Language, Launch, sources
 from workloads.manifest import Manifest
 
 
-class Java:
+class Java(Language):
     title = "Java"
 
     def brings(self, lock: Manifest, tools: Path) -> str:
         return f"jars, checked against {lock.packages or 'nothing'}, and a build of the adapter{JAVA.brings(tools)}"
-
-    def inputs(self, lock: Manifest) -> Iterable[Path]:
-        return sources(lock)
 
     def programs(self, installed: Path) -> tuple[Path, ...]:
         return (installed / "java",)
@@ -40,12 +36,6 @@ class Java:
     def launch(self, lock: Manifest, installed: Path) -> Launch:
         places = f"{installed / 'classes'}:{installed / 'jars'}/*"
         return Launch((str(installed / "java"), "-cp", places, lock.adapter_path.stem))
-
-    def flaw(self, lock: Manifest, installed: Path) -> str | None:
-        return None
-
-    def missing(self, tools: Path) -> str | None:
-        return None
 
 
 LANGUAGE = Java()

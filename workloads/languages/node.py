@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable
 from dataclasses import replace as changed
 from pathlib import Path
 
 from fencepost.setup.toolchains import Toolchain
 from fencepost.setup.workshop import Workshop, replace
-from workloads.languages.base import Launch, copy_sources, sources
+from workloads.languages.base import Language, Launch, copy_sources
 from workloads.manifest import Manifest
 
 NODE = Toolchain(
@@ -28,15 +27,12 @@ _NPM_IN_WHEEL = "../lib/node_modules/npm/bin/npm-cli.js"
 _QUIETLY = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
 
 
-class NodeJs:
+class NodeJs(Language):
     title = "Node.js"
 
     def brings(self, lock: Manifest, tools: Path) -> str:
         toolchain = toolchain_for(lock).brings(tools)
         return f"npm packages, checked against package-lock.json; their scripts do not run{toolchain}"
-
-    def inputs(self, lock: Manifest) -> Iterable[Path]:
-        return sources(lock)
 
     def programs(self, installed: Path) -> tuple[Path, ...]:
         return (installed / "node",)
@@ -57,12 +53,6 @@ class NodeJs:
 
     def launch(self, lock: Manifest, installed: Path) -> Launch:
         return Launch((str(installed / "node"), str(installed / lock.adapter)))
-
-    def flaw(self, lock: Manifest, installed: Path) -> str | None:
-        return None
-
-    def missing(self, tools: Path) -> str | None:
-        return None
 
 
 def toolchain_for(lock: Manifest) -> Toolchain:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from fencepost.setup.python import base_python, make_environment
 from fencepost.setup.workshop import Workshop
-from workloads.languages.base import Launch, half
+from workloads.languages.base import Language, Launch, half
 from workloads.manifest import Manifest
 
 
-class Python:
+class Python(Language):
     title = "Python"
 
     def brings(self, lock: Manifest, tools: Path) -> str:
@@ -49,9 +49,6 @@ class Python:
         for package, version in pins:
             if (found := there.get(_canonical(package))) != version:
                 return f"{package} is {found or 'missing'}, pinned is {version}"
-        return None
-
-    def missing(self, tools: Path) -> str | None:
         return None
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 
 from fencepost.setup.toolchains import Toolchain
 from fencepost.setup.workshop import SetupError, Workshop, replace
-from workloads.languages.base import Launch, copy_sources, sources
+from workloads.languages.base import Language, Launch, copy_sources
 from workloads.manifest import Manifest
 
 RUST = Toolchain(
@@ -30,14 +29,11 @@ RUST = Toolchain(
 _PINS = "crates.lock"
 
 
-class Rust:
+class Rust(Language):
     title = "Rust"
 
     def brings(self, lock: Manifest, tools: Path) -> str:
         return "crates, checked against crates.lock; their build scripts run, and with one core it takes minutes"
-
-    def inputs(self, lock: Manifest) -> Iterable[Path]:
-        return sources(lock)
 
     def programs(self, installed: Path) -> tuple[Path, ...]:
         return (installed / "adapter",)
@@ -59,9 +55,6 @@ class Rust:
 
     def launch(self, lock: Manifest, installed: Path) -> Launch:
         return Launch((str(installed / "adapter"),))
-
-    def flaw(self, lock: Manifest, installed: Path) -> str | None:
-        return None
 
     def missing(self, tools: Path) -> str | None:
         return None if RUST.find(tools) else RUST.why_not()

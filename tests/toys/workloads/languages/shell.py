@@ -4,22 +4,18 @@ and to copy the adapter."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 from fencepost.setup.workshop import Workshop, replace
-from workloads.languages.base import Launch, sources
+from workloads.languages.base import Language, Launch
 from workloads.manifest import Manifest
 
 
-class Shell:
+class Shell(Language):
     title = "a shell"
 
     def brings(self, lock: Manifest, tools: Path) -> str:
         return "nothing; the script beside the adapter runs" if lock.packages else "nothing"
-
-    def inputs(self, lock: Manifest) -> Iterable[Path]:
-        return sources(lock)
 
     def programs(self, installed: Path) -> tuple[Path, ...]:
         return (installed / "adapter",)
@@ -39,9 +35,6 @@ class Shell:
 
     def flaw(self, lock: Manifest, installed: Path) -> str | None:
         return "was tampered with" if (installed / "tampered").exists() else None
-
-    def missing(self, tools: Path) -> str | None:
-        return None
 
 
 LANGUAGE = Shell()
