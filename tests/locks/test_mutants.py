@@ -45,6 +45,7 @@ OVERRIDDEN = {
     "a majority lets in": "quorum",
     "counts what is over": "acquire_request",
     "keeps one permit back": "acquire_request",
+    "takes a second permit": "acquire",
     "trusts its memory": "acquire",
     "any node extends": "extend_quorum",
     "extends whatever they reply": "extend_quorum",

@@ -110,6 +110,7 @@ def test_every_mutant_declares_a_cause_if_its_finding_does_not_say_all(name: str
         "taken-for-good": ("never given back",),
         "place-outlasts-lease": ("place kept",),
         "permits-unused": ("permits unused",),
+        "place-taken-twice": ("counted twice",),
     }
     assert mutant.cause in (IN_WORDS if mutant.finding in TOLD else may_be.get(mutant.finding, ("",)))
     assert all(cause in IN_WORDS for kind, cause in mutant.also.items() if kind != "lost-lease-extended")

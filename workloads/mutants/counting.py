@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from workloads.base import Lease
 from workloads.connection import SILENT, Connection, Reply, pack
 from workloads.count_lock import CountLock
 from workloads.locks.redlock import Redlock
@@ -150,6 +151,22 @@ class KeepsOnePermitBack(CountedSemaphore):
 
     def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
         return pack("EVAL", ADMIT_SCRIPT, 1, f"{key}#members", value, ttl_ms, self._settings.permits - 1)
+
+
+@mutant(
+    "takes a second permit",
+    "an acquire that has a permit asks for no other one",
+    conditions="permits, one node",
+    finding="place-taken-twice",
+    cause="counted twice",
+    source="redisson/redisson#4349",
+)
+class TakesASecondPermit(CountedSemaphore):
+    """What the first round has taken is forgotten, and is no client's until its time is over."""
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        first = super().acquire(key, ttl_ms)
+        return super().acquire(key, ttl_ms) if first is not None else None
 
 
 @mutant(
