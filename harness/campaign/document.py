@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 import pandas as pd
 from markupsafe import Markup
@@ -44,123 +44,107 @@ class TableField:
     to: str = ""
     why: str = ""
     picture: Markup | None = None
-    kind: ClassVar[str] = "field"
+
+
+class Block:
+    """A part of a document. `kind`: its class, by which the page's template knows it."""
+
+    __slots__ = ()
+
+    @property
+    def kind(self) -> str:
+        return type(self).__name__
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Block):
     """`level`: 2 or more; the title of the document has 1."""
 
     text: str
     level: int = 2
     anchor: str = ""
-    kind: ClassVar[str] = "heading"
 
 
 @dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(Block):
     text: Text
     tone: Literal["", "lead", "hint", "says", "notice"] = ""
-    kind: ClassVar[str] = "paragraph"
 
 
 @dataclass(frozen=True, slots=True)
-class Banner:
+class Banner(Block):
     """One word, and what it stands on. `tone`: `valid`, `violation` or `unknown`."""
 
     word: str
     says: str
     tone: str
-    kind: ClassVar[str] = "verdict"
 
 
 @dataclass(frozen=True, slots=True)
-class Bullets:
+class Bullets(Block):
     items: Sequence[Text]
-    kind: ClassVar[str] = "bullets"
 
 
 @dataclass(frozen=True, slots=True)
-class DataTable:
+class DataTable(Block):
     """`style`: its class in the style sheet. The first field of a row is its head."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Text | TableField]]
     style: str = ""
     title: str = ""
-    kind: ClassVar[str] = "table"
 
 
 @dataclass(frozen=True, slots=True)
-class StillPicture:
+class StillPicture(Block):
     """A still picture, on the page only: its numbers are in a table beside it."""
 
     picture: Markup
     caption: str = ""
-    kind: ClassVar[str] = "chart"
 
 
 @dataclass(frozen=True, slots=True)
-class StillPictures:
+class StillPictures(Block):
     """A row of small pictures that share a legend."""
 
     legend: Markup
     panels: Sequence[StillPicture]
     hint: str = ""
-    kind: ClassVar[str] = "charts"
 
 
 @dataclass(frozen=True, slots=True)
-class RunTimeline:
+class RunTimeline(Block):
     """An excerpt of a run, or all of a short one, to look into. `moment`: as `harness.campaign.example_timeline` makes
     it, with the `folder` of its run."""
 
     name: str
     moment: Mapping[str, Any]
-    kind: ClassVar[str] = "timeline"
 
 
 @dataclass(frozen=True, slots=True)
-class CommandLine:
+class CommandLine(Block):
     text: str
-    kind: ClassVar[str] = "command"
 
 
 @dataclass(frozen=True, slots=True)
-class Prose:
+class Prose(Block):
     """Markdown of ours, from a file in `folder`. `title`: with which the file begins; `file`: its name."""
 
     text: str
     folder: str
     title: str
     file: str
-    kind: ClassVar[str] = "prose"
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class Folded(Block):
     """What the page shows on a click. `page_only`: other forms leave it out."""
 
     title: str
     blocks: Sequence[Block]
     is_open: bool = False
     page_only: bool = False
-    kind: ClassVar[str] = "folded"
 
-
-Block = (
-    Heading
-    | Paragraph
-    | Banner
-    | Bullets
-    | DataTable
-    | StillPicture
-    | StillPictures
-    | RunTimeline
-    | CommandLine
-    | Prose
-    | Folded
-)
 
 LOOK_INTO: Final = (
     "In a picture, a row is a client, and a bar is the time in which it held the lock. Drag to move; double-click, + "

@@ -16,7 +16,7 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -29,6 +29,7 @@ from harness.campaign.equipment import Equipment
 from harness.campaign.one_run import Made, Order
 from harness.campaign.plan_order import Slot
 from harness.campaign.worker import Refused
+from harness.campaign.workers_view import WorkersView
 from harness.run.messages import Failed, decode, encode
 from harness.store.archive import unpack
 
@@ -42,17 +43,6 @@ _TRIES: Final = 3
 _BREAKS_IN_A_ROW: Final = 2
 """A worker on which so many runs are aborted gets no more, as long as there are others. One that aborts each time may
 itself be the reason."""
-
-Showing = tuple[str, str, int, str, float, float]
-"""A worker's name, and of its run: cell, seed, phase, seconds since the start of the load, and of how many."""
-
-
-class View(Protocol):
-    """Shows the progress of the workers. `update` is called from any thread."""
-
-    def update(self, shown: Showing) -> None: ...
-
-    def say(self, line: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +59,7 @@ class Workers:
     None if the workers write there themselves."""
 
     def __init__(
-        self, client: Client, wanted: Equipment, view: View, pace: Pace, *, results: Path | None = None
+        self, client: Client, wanted: Equipment, view: WorkersView, pace: Pace, *, results: Path | None = None
     ) -> None:
         self._client = client
         self._wanted = encode(wanted)

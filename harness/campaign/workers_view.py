@@ -11,9 +11,11 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from fencepost.text import printable
-from harness.campaign.side_by_side import Showing
 from harness.report.live import live
 from harness.report.terminal import Text
+
+Showing = tuple[str, str, int, str, float, float]
+"""A worker's name, and of its run: cell, seed, phase, seconds since the start of the load, and of how many."""
 
 
 class WorkersView:
@@ -29,6 +31,7 @@ class WorkersView:
         self._shown = ExitStack()
 
     def update(self, shown: Showing) -> None:
+        """Called from any thread."""
         with self._lock:
             self._newest[shown[0]] = shown
 

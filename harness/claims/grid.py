@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from fencepost.errors import FencepostError, UsageError
+from fencepost.errors import UsageError
 from fencepost.meant import question
 from harness.campaign.grid import Cell, Grid, Part, check
-from harness.campaign.plan_order import Slot
-from harness.campaign.play import playable
 from harness.claims.claim import Claim, Trial
 from harness.claims.edges import EDGES, Edge
 from harness.claims.loads import LOADS
@@ -33,14 +31,6 @@ def chosen(only: Collection[str]) -> tuple[Claim, ...]:
             listed = "see `fencepost claims --list`"
             raise UsageError(f"claim {name!r} is not known{question(name, known, listed)}")
     return tuple(claim for claim in CLAIMS if not only or claim.name in only)
-
-
-def unplayable(
-    claims: Sequence[Claim], repeats: int, cluster: str | None, finished: Collection[Slot] = ()
-) -> dict[str, FencepostError]:
-    """Why this machine cannot play an experiment, by its cell: no root, no compiler. One whose runs are all `finished`
-    needs nothing."""
-    return playable(claims_grid(claims, repeats, cluster), finished)[1]
 
 
 def edges_of(claims: Sequence[Claim]) -> list[Edge]:

@@ -11,11 +11,12 @@ from harness.campaign.document import DataTable
 from harness.campaign.folder import RunLine, finished_runs
 from harness.campaign.forms import at_terminal
 from harness.campaign.grid import Grid
+from harness.campaign.play import playable
 from harness.campaign.study import Played, Study
 from harness.claims import wording
 from harness.claims.claim import Claim, Trial
 from harness.claims.edges import EDGES, Seen, seen_of
-from harness.claims.grid import chosen, claims_grid, is_coarse, runs_of, unplayable
+from harness.claims.grid import chosen, claims_grid, is_coarse, runs_of
 from harness.claims.loads import LOADS
 from harness.claims.page import document_of
 from harness.claims.settle import SettledClaim, Tried, settle, tried_of
@@ -34,7 +35,7 @@ def claims_study(
     not all runs are. Raises FencepostError if this machine can test none."""
     claims = chosen(only)
     place = report or REPORTS / folder_name(only, repeats, cluster)
-    cannot = unplayable(claims, repeats, cluster, finished_runs(place))
+    _, cannot = playable(claims_grid(claims, repeats, cluster), finished_runs(place))
     testable = [claim for claim in claims if not any(trial.script in cannot for trial in claim.trials)]
     if not testable:
         raise next(iter(cannot.values()))

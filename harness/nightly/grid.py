@@ -45,7 +45,6 @@ def nightly_grid(
     *,
     budget_s: float,
     quick: bool,
-    controls: Mapping[str, Mapping[str, str]] = CONTROLS,
 ) -> Grid:
     """`budget_s`: about how long all runs may take. What failed and the controls are played in any case; the rest of
     the time goes to the subjects."""
@@ -58,7 +57,7 @@ def nightly_grid(
     ]
     caught = [
         _named(name, clusters[0], "control", {"lock": name, **_REQUIRED, **options})
-        for name, options in controls.items()
+        for name, options in CONTROLS.items()
         if not quick or name in QUICK_CONTROLS
     ]
     scripts = {} if quick else SCRIPTED_CONTROLS

@@ -50,7 +50,7 @@ def ran(run: Recorded) -> str:
 
 def cluster_line(run: Recorded, environment: Mapping[str, object]) -> str:
     """`5 × valkey 8.1.8 in containers (images built from this machine's binaries), resource on redis 7.0.15, toxiproxy
-    2.12.0`; older runs do not say what the resource ran."""
+    2.12.0`."""
     known = dict(_flat(environment.get("cluster")))
     backend = known.get("backend")
     how = backends()[str(backend)].words if backend in backends() else backend
@@ -88,10 +88,8 @@ def server(run: Recorded, environment: Mapping[str, object]) -> str:
 
 
 def _program(known: Mapping[str, object], part: str) -> str | None:
-    """`redis 8.2.3`, of the facts about one server, and which program it is if the user named one; older runs call its
-    name the flavour."""
-    name = known.get(f"{part}.name") or known.get(f"{part}.flavour")
-    version = known.get(f"{part}.version")
+    """`redis 8.2.3`, of the facts about one server, and which program it is if the user named one."""
+    name, version = known.get(f"{part}.name"), known.get(f"{part}.version")
     if not name or not version:
         return None
     named = known.get(f"{part}.path") or known.get(f"{part}.image") if known.get(f"{part}.is_named") else None
@@ -190,18 +188,14 @@ def tiles(verdict: Verdict, environment: Mapping[str, object]) -> list[Tile]:
 
 
 def overhead_note(overhead: Mapping[str, object]) -> str:
-    """`p99 140 µs; a PING 52 µs direct, 110 µs through (p50)`. Older records compared the percentiles of two
-    distributions, which says nothing of a single PING: their p99 is left out."""
-    texts = [f"p99 {number(overhead['added_p99'])} µs"] if "added_p99" in overhead else []
-    if "direct_p50" in overhead:
-        direct, through = (number(overhead.get(name)) for name in ("direct_p50", "through_p50"))
-        texts.append(f"a PING {direct} µs direct, {through} µs through (p50)")
-    return "; ".join(texts)
+    """`p99 140 µs; a PING 52 µs direct, 110 µs through (p50)`."""
+    p99, direct, through = (number(overhead.get(name)) for name in ("added_p99", "direct_p50", "through_p50"))
+    return f"p99 {p99} µs; a PING {direct} µs direct, {through} µs through (p50)"
 
 
 def overhead_p50(overhead: Mapping[str, object]) -> str:
     """`61.2 µs`."""
-    return f"{number(overhead.get('added_p50', overhead.get('p50')))} µs"
+    return f"{number(overhead.get('added_p50'))} µs"
 
 
 def _flat(value: object, prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -154,8 +154,8 @@ def _lock_settings(environment: Mapping[str, object]) -> str:
 def _seen(verdict: Verdict, environment: Mapping[str, object]) -> list[tuple[str, str]]:
     rows = [(row.label, row.text) for row in checker_output.rows(verdict) if not row.is_input]
     if overhead := part_of(environment, "proxy_overhead_us"):
-        texts = (f"adds {run_description.overhead_p50(overhead)} at p50", run_description.overhead_note(overhead))
-        rows.append(("proxy", "; ".join(filter(None, texts))))
+        p50, note = run_description.overhead_p50(overhead), run_description.overhead_note(overhead)
+        rows.append(("proxy", f"adds {p50} at p50; {note}"))
     return rows
 
 

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-from fencepost.errors import BrokenEnvironmentError, FencepostError, InternalError, UsageError
+from fencepost.errors import BrokenEnvironmentError, FencepostError, InternalError, LackingMachineError, UsageError
 from harness.run.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -28,20 +28,19 @@ class Said(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The run was aborted by this error; nothing follows. `kind`: the branch of `fencepost.errors`."""
+    """The run was aborted by this error; nothing follows. `kind`: that of its class (`fencepost.errors`)."""
 
-    kind: Literal["usage", "environment", "internal"]
+    kind: str
     text: str
     notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, error: FencepostError) -> Failed:
-        kind = next((kind for kind, branch in _BRANCHES.items() if isinstance(error, branch)), "internal")
-        return cls(kind, str(error), tuple(getattr(error, "__notes__", ())))  # type: ignore[arg-type]
+        return cls(error.kind, str(error), tuple(getattr(error, "__notes__", ())))
 
     def error(self) -> FencepostError:
         """The error again."""
-        error = _BRANCHES[self.kind](self.text)
+        error = _ERRORS[self.kind](self.text)
         for note in self.notes:
             error.add_note(note)
         return error
@@ -103,8 +102,6 @@ class Stop(msgspec.Struct, frozen=True):
     why: Literal["enough", "interrupted"]
 
 
-_BRANCHES: Final[dict[str, type[FencepostError]]] = {
-    "usage": UsageError,
-    "environment": BrokenEnvironmentError,
-    "internal": InternalError,
+_ERRORS: Final[dict[str, type[FencepostError]]] = {
+    each.kind: each for each in (UsageError, LackingMachineError, BrokenEnvironmentError, InternalError)
 }

@@ -50,10 +50,13 @@ class Setup:
         return {"by": by} if self.site.no_sandbox is None else {"by": by, "refused": self.site.no_sandbox}
 
 
-class ScheduledJob(msgspec.Struct, frozen=True):
-    """What the process in the sandbox needs to make the run. `folder`: the run's; `state`: its state folder."""
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What the process in the sandbox needs to make any run. `folder`: the run's; `state`: its state folder."""
 
     setup: Setup
-    schedule: Schedule
     folder: Path
     state: Path
+
+
+class ScheduledJob(Job, frozen=True, kw_only=True):
+    schedule: Schedule

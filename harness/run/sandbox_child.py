@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from cluster.namespaces import keep_capabilities
 from fencepost.boundary import unexpected
@@ -18,16 +18,10 @@ from fencepost.errors import FencepostError
 from fencepost.interpreter_start import is_complete
 from harness.run.interruption import Interruption
 from harness.run.messages import Failed, Finished, Message, Said, Shown, Stop, decode, encode
+from harness.run.plan import Job
 from harness.run.snapshot import Snapshot
 
 _LOG: Final = Path("logs", "harness.log")
-
-
-class Job(Protocol):
-    """What the process is told to do. `folder`: the run's."""
-
-    @property
-    def folder(self) -> Path: ...
 
 
 J = TypeVar("J", bound=Job)

@@ -46,7 +46,7 @@ def perform(
     setup = prepared.setup
     sparing = Sparing(enough or (lambda: False))
     if setup.site.in_sandbox:
-        job = ScheduledJob(setup, prepared.schedule, folder.path, state.path)
+        job = ScheduledJob(setup=setup, schedule=prepared.schedule, folder=folder.path, state=state.path)
         play_inside(_SCENARIO, job, state, display, lambda _: None, sparing.at_snapshot)
     else:
         from harness.run.scheduled_scenario import make

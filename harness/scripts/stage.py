@@ -7,14 +7,14 @@ experiment, because it would prove nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 from time import monotonic, sleep
 from typing import Final, Literal
 
 from cluster import replication
 from cluster.address import LinkKey
-from cluster.base import RESOURCE, CutKind, Direction, NotInTimeError
+from cluster.base import RESOURCE, Cluster, CutKind, Direction, NotInTimeError
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import LOCK_STEPS, Op
 from fencepost.units import Duration
@@ -54,6 +54,10 @@ class Stage:
         self._clients = {
             name: DrivenClient(self, slot) for name, slot in run.slots.items() if isinstance(slot, DrivenClientSlot)
         }
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._run.world.cluster
 
     @property
     def ttl_ms(self) -> int:
@@ -100,49 +104,10 @@ class Stage:
             sleep(min(left_s, _TICK_S))
             self.tick()
 
-    def wait_for_key(self, nodes: Sequence[str], key: str) -> None:
-        """Wait until all of these nodes hold the key. Raises BrokenEnvironmentError if they do not within seconds, or
-        if their server cannot list its keys."""
-        if (reader := self._run.world.cluster.key_reader()) is None:
-            raise BrokenEnvironmentError("the nodes' server cannot list its keys")
-        deadline = monotonic() + _KEY_WITHIN_S
-        with reader:
-            while not all(key in reader.look().get(node, ()) for node in nodes):
-                if monotonic() > deadline:
-                    raise BrokenEnvironmentError(
-                        f"{', '.join(nodes)} did not all hold {key} within {_KEY_WITHIN_S:g} s"
-                    )
-                self.tick()
-        self.say(f"{', '.join(nodes)} hold {key}")
-
-    def follow(self, replicas: Sequence[str], primary: str) -> None:
-        """See `Nodes.follow`."""
-        self.tick()
-        cluster = self._run.world.cluster
-        self.check_links([(name, primary) for name in replicas])
-        for name in replicas:
-            replication.follow(cluster.nodes[name], cluster.nodes[primary], cluster.links[name, primary].address)
-        self.say(f"{', '.join(replicas)} follow {primary}")
-
-    def check_links(self, links: Sequence[LinkKey]) -> None:
-        """Raise UsageError for a link that the experiment does not have."""
-        for link in links:
-            if link not in self._run.world.cluster.links:
-                raise UsageError(
-                    f"there is no link from {link[0]} to {link[1]}; the experiment needs replication='manual'"
-                )
-
-    def promote(self, names: Sequence[str]) -> None:
-        """See `Nodes.promote`."""
-        self.tick()
-        for name in names:
-            replication.promote(self._run.world.cluster.nodes[name])
-        self.say(f"{', '.join(names)} promoted")
-
     def await_failover(self, old: str) -> None:
         """Wait until all sentinels name another primary than `old`, and it is one. Raises BrokenEnvironmentError if
         that takes longer than two failovers that come to nothing. The experiment needs replication="sentinel"."""
-        cluster = self._run.world.cluster
+        cluster = self.cluster
         if not cluster.sentinels:
             raise UsageError("no sentinel watches the nodes; the experiment needs replication='sentinel'")
         deadline = monotonic() + _FAILOVER_WITHIN_S
@@ -357,8 +322,17 @@ class Nodes:
         return self
 
     def hold(self, key: str) -> Nodes:
-        """Wait until each of these nodes holds this key of any owner. Raises BrokenEnvironmentError if they do not."""
-        self._stage.wait_for_key(self.names, key)
+        """Wait until each of these nodes holds this key of any owner. Raises BrokenEnvironmentError if they do not
+        within seconds, or if their server cannot list its keys."""
+        if (reader := self._stage.cluster.key_reader()) is None:
+            raise BrokenEnvironmentError("the nodes' server cannot list its keys")
+        deadline, named = monotonic() + _KEY_WITHIN_S, ", ".join(self.names)
+        with reader:
+            while not all(key in reader.look().get(node, ()) for node in self.names):
+                if monotonic() > deadline:
+                    raise BrokenEnvironmentError(f"{named} did not all hold {key} within {_KEY_WITHIN_S:g} s")
+                self._stage.tick()
+        self._stage.say(f"{named} hold {key}")
         return self
 
     def step_clock(self, by: str) -> Nodes:
@@ -381,20 +355,35 @@ class Nodes:
     def follow(self, primary: str) -> Nodes:
         """From now on they are replicas of this node, and up to date. The experiment needs replication="manual"; it
         begins with all nodes as replicas of n1."""
-        self._stage.follow(self.names, primary)
+        self._stage.tick()
+        cluster = self._stage.cluster
+        for link in self._links_to(primary):
+            replication.follow(cluster.nodes[link[0]], cluster.nodes[primary], cluster.links[link].address)
+        self._stage.say(f"{', '.join(self.names)} follow {primary}")
         return self
 
     def lose(self, primary: str) -> Nodes:
         """What this node writes from now on does not reach them: their replication is cut, nothing else."""
-        links = tuple((name, primary) for name in self.names)
-        self._stage.check_links(links)
-        self._stage.inject("partition", Partition("replication", "drop", "both", links))
+        self._stage.inject("partition", Partition("replication", "drop", "both", self._links_to(primary)))
         return self
 
     def promote(self) -> Nodes:
         """They are replicas no longer, and accept writes."""
-        self._stage.promote(self.names)
+        self._stage.tick()
+        for name in self.names:
+            replication.promote(self._stage.cluster.nodes[name])
+        self._stage.say(f"{', '.join(self.names)} promoted")
         return self
+
+    def _links_to(self, primary: str) -> tuple[LinkKey, ...]:
+        """Raises UsageError for a link that the experiment does not have."""
+        links = tuple((name, primary) for name in self.names)
+        for link in links:
+            if link not in self._stage.cluster.links:
+                raise UsageError(
+                    f"there is no link from {' to '.join(link)}; the experiment needs replication='manual'"
+                )
+        return links
 
     def _set_clock(self, fault: WrongClock) -> Nodes:
         self.right_clock()

@@ -6,13 +6,11 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from cluster.lifetime import StateFolder
 from fencepost.errors import FencepostError, UsageError
 from fencepost.text import printable
 from harness.run import sandbox_child
-from harness.run.plan import Setup
+from harness.run.plan import Job, Setup
 from harness.run.run import ActiveRun
 from harness.run.sandbox_child import WayOut
 from harness.run.sandbox_parent import play_inside
@@ -25,15 +23,11 @@ from harness.store.run_folder import RunFolder
 Say = Callable[[str], object]
 
 
-class _Job(msgspec.Struct, frozen=True):
-    """What the process in the sandbox needs. The experiment is code, so its name goes over, and `target`: what the
-    command line called it. `folder`: the run's; `state`: its state folder."""
+class _ScriptedJob(Job, frozen=True, kw_only=True):
+    """The experiment is code, so its name goes over, and `target`: what the command line called it."""
 
-    setup: Setup
     target: str
     name: str
-    folder: Path
-    state: Path
 
 
 def play_steps(
@@ -48,7 +42,7 @@ def play_steps(
     """Make the run; `say` is given a line for each step. Raises FencepostError when it was aborted, UsageError for a
     mistake in the script."""
     if setup.site.in_sandbox:
-        job = _Job(setup, target, experiment.name, folder.path, state.path)
+        job = _ScriptedJob(setup=setup, folder=folder.path, state=state.path, target=target, name=experiment.name)
         play_inside(__name__, job, state, display, say)
     else:
         ActiveRun(setup, folder, state, display, make_client=DrivenClientSlot).perform(_Scripted(experiment, say))
@@ -56,10 +50,10 @@ def play_steps(
 
 def main_inside() -> None:
     """What the process in the sandbox does."""
-    sandbox_child.main(_Job, _play)
+    sandbox_child.main(_ScriptedJob, _play)
 
 
-def _play(job: _Job, way_out: WayOut) -> None:
+def _play(job: _ScriptedJob, way_out: WayOut) -> None:
     experiment = next((each for each in find_experiments(job.target) if each.name == job.name), None)
     if experiment is None:
         raise UsageError(f"{job.target} no longer has an experiment {job.name!r}; it was just changed")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -35,10 +35,9 @@ class TrialOutcome(NamedTuple):
     moments: tuple[Moment, ...] = ()
 
 
-class Play(Protocol):
-    """Runs a schedule once. Raises EnoughError if the user asked to stop, and FencepostError if it cannot be run."""
-
-    def __call__(self, schedule: Schedule, told: str) -> TrialOutcome: ...
+Play = Callable[[Schedule, str], TrialOutcome]
+"""Runs a schedule once; the text says which attempt it is. Raises EnoughError if the user asked to stop, and
+FencepostError if it cannot be run."""
 
 
 class Tally(msgspec.Struct, frozen=True):

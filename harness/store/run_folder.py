@@ -53,13 +53,9 @@ from harness.config import RESULTS, RunConfig
 from harness.store.append_log import AppendLog, read_lines
 from harness.store.binding import bound, check_fits
 from harness.verdict import VERDICT_SCHEMA, Verdict
-from workloads.options import FENCED_COUNTER
 
 SCHEMA_VERSION: Final = 2
 """Of config.json. From 2 on, a run that ended as planned has a manifest.json."""
-
-_RENAMED_WORKLOADS: Final = {"script": FENCED_COUNTER}
-"""What older records call the workload of a scripted run."""
 
 _LOG_NAME: Final = re.compile(r"(?P<client>.+)\.(?P<life>[0-9]{1,5})\.jsonl")
 _STAMP_BEGINS: Final = re.compile(r"\d{8}T")
@@ -77,12 +73,6 @@ class _Planned(msgspec.Struct):
 
     id: str = ""
     at_ms: Millis | None = None
-
-
-class _OwnResourceServer(msgspec.Struct):
-    """Absent in older runs: there the resource ran what the nodes ran."""
-
-    resource_server: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +237,7 @@ class RunFolder:
             check_bounds(config)
         except UsageError as error:
             raise UsageError(f"{path} is damaged: {error}") from None
-        renamed = {"workload": _RENAMED_WORKLOADS.get(config.workload, config.workload)}
-        if decode_json(document, path, _OwnResourceServer).resource_server is None:
-            renamed["resource_server"] = config.server
-        return msgspec.structs.replace(config, **renamed)
+        return config
 
     def read_manifest(self, kind: type[S]) -> S | None:
         return self._read_json("manifest.json", kind) if self._has("manifest.json") else None

@@ -15,8 +15,9 @@ from harness.campaign.concurrency import FindingPace, Pace
 from harness.campaign.equipment import Equipment, itself
 from harness.campaign.one_run import Made, Order
 from harness.campaign.player_process import PlayerDiedError
-from harness.campaign.side_by_side import Showing, Workers
+from harness.campaign.side_by_side import Workers
 from harness.campaign.worker import Refused, why_not
+from harness.campaign.workers_view import Showing
 from harness.run.messages import Failed, decode, encode
 from tests.campaign import made
 

@@ -9,7 +9,8 @@ import pytest
 
 from fencepost.errors import UsageError
 from harness.api import load
-from harness.claims.grid import chosen, unplayable
+from harness.campaign.play import playable
+from harness.claims.grid import chosen, claims_grid
 from harness.claims.session import settle_all
 from harness.claims.table import CLAIMS
 from harness.cli.main import run
@@ -92,7 +93,7 @@ def test_claims_that_this_machine_cannot_test_are_left_out_and_all_of_them_is_an
 
     monkeypatch.setattr(prepare, "check_disks", refuse)
     claims = chosen(["always-power-loss", "crash-no-persistence"])
-    cannot = unplayable(claims, 1, "process")
+    _, cannot = playable(claims_grid(claims, 1, "process"))
     assert sorted(cannot) == [
         "power-cut-with-aof-always",
         "power-cut-with-aof-everysec",

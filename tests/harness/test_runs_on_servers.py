@@ -7,12 +7,10 @@ import json
 from itertools import product
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from cluster.programs import find_server
 from harness.campaign.grid import from_axes
-from harness.config import RunConfig
 from harness.options import parse_run
 from harness.store.run_folder import RunFolder
 from tests.harness import runs
@@ -93,16 +91,6 @@ def test_a_resource_that_cannot_run_is_one_line_before_anything_starts(tmp_path:
         assert (code, err.count("\n")) == (254, 1), err
         assert said in err
     assert not (tmp_path / "results").exists()
-
-
-def test_in_a_run_that_is_older_than_the_option_the_resource_ran_what_the_nodes_ran(tmp_path: Path) -> None:
-    config = RunConfig(seed=7, server="valkey")
-    folder = RunFolder.create(tmp_path, config)
-    assert folder.read_config().resource_server == "redis"
-    older = msgspec.to_builtins(config) | {"schema_version": 1}
-    del older["resource_server"]
-    (folder.path / "config.json").write_bytes(msgspec.json.encode(older))
-    assert folder.read_config().resource_server == "valkey"
 
 
 def test_a_campaign_can_vary_both() -> None:

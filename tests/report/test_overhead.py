@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.run_description import overhead_note, overhead_p50
 from harness.run.proxy_overhead import overhead_us
 
 times_us = st.floats(1, 10_000)
@@ -31,9 +30,3 @@ def test_one_slow_ping_on_the_direct_way_does_not_hide_what_the_proxy_adds() -> 
     found = overhead_us([(50.0, 170.0)] * 90 + [(4_000.0, 170.0)] * 10)
     assert found["through_p99"] < found["direct_p99"]
     assert found["added_p50"] == found["added_p99"] == 120
-
-
-def test_an_older_record_has_no_p99_that_contradicts_its_median() -> None:
-    older = {"p50": 121.0, "p99": 0.0, "direct_p50": 50.0, "through_p50": 171.0}
-    assert (overhead_p50(older), overhead_note(older)) == ("121 µs", "a PING 50 µs direct, 171 µs through (p50)")
-    assert overhead_note({"p50": 121.0, "p99": 0.0}) == ""
