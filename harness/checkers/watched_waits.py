@@ -9,7 +9,8 @@ section that was released, or of a client that was gone; or clients waited for e
 - what kept the client out had been so for twice as long as a session lasts without its client. A node goes with the
   session that made it, so that client can reach a server, and delete it; and no request to do so is on record.
 
-Where a node was deleted and the client heard nothing of that, its links were well, too. This costs time and no safety.
+Where a node was deleted, or its session was over, and the client heard nothing of that, its links were well, too. This
+costs time and no safety.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ class Kept(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class WatchedNodes:
     """`heard`: by client, the watches that it left and the messages that it got, as requests, in the order in which
-    these came. `nodes`: by path, the ones that end with their clients' sessions. `asked_ns`: by path, when a client
+    these came. `nodes`: by path, the ones that end with their clients' sessions. `seen_ns`: by path, when a server last
+    had it among the nodes of its folder. `asked_ns`: by path, when a client
     first asked to delete it; `gone_ns`: when that was done. `session_ns`: how long a session lasts without its
     client."""
 
@@ -71,6 +72,7 @@ class WatchedNodes:
     calls: Calls
     heard: Mapping[str, Sequence[Mapping[str, Any]]]
     nodes: Mapping[str, _Node]
+    seen_ns: Mapping[str, int]
     asked_ns: Mapping[str, int]
     gone_ns: Mapping[str, int]
     session_ns: int
@@ -86,7 +88,8 @@ class WatchedNodes:
         told = wire.requests.filter(pc.and_(is_clients, pc.or_kleene(is_message, has_words)))
         rows = told.select(_COLUMNS).to_pylist()
         calls, heard = Calls.of(run), defaultdict[str, list[Mapping[str, Any]]](list)
-        nodes, asked_ns, gone_ns = dict[str, _Node](), dict[str, int](), dict[str, int]()
+        nodes, seen_ns = dict[str, _Node](), dict[str, int]()
+        asked_ns, gone_ns = dict[str, int](), dict[str, int]()
         session_ms = run.kept_ms
         for row in rows:
             command, words, reply = row["command"], row["arguments"], row["reply"]
@@ -101,8 +104,12 @@ class WatchedNodes:
                 nodes[path] = _made(calls, row, path)
             elif is_done and row["to_client_ns"] is not None and (not words or _WATCH in words):
                 heard[row["client"]].append(row)
+            if command in _OF_FOLDER and is_done:
+                for name in msgspec.json.decode(reply):
+                    path = f"{words[0]}/{name}"
+                    seen_ns[path] = max(row["from_node_ns"], seen_ns.get(path, 0))
         in_order = {who: sorted(own, key=_came) for who, own in heard.items()}
-        return cls(run, calls, in_order, nodes, asked_ns, gone_ns, round(session_ms * 1e6))
+        return cls(run, calls, in_order, nodes, seen_ns, asked_ns, gone_ns, round(session_ms * 1e6))
 
     def why_waiting(self, client: str, at_ns: int) -> Kept | None:
         """`c3 watched /locks/k1/…-04, which c1 had made at +1.0 ms; …`: why the client, which acquires, was not let in
@@ -154,7 +161,11 @@ class WatchedNodes:
             return Kept(Reason(gone, "not notified"), max(gone_ns, watched_ns))
         ends = [end.at_ns for end in self.run.ends if end.client == process_of(node.owner) and end.how != "cut-off"]
         if died := [end_ns for end_ns in ends if node.made_ns < end_ns < at_ns]:
-            return Kept(Reason(f"{node.owner} was gone at {at(self.run, died[0])}", "dead entry"), died[0])
+            gone = f"{node.owner} was gone at {at(self.run, died[0])}"
+            if self.seen_ns.get(path, 0) > died[0] + 2 * self.session_ns:
+                return Kept(Reason(gone, "dead entry"), died[0])
+            gone += ", and its node with its session, and no message of that came"
+            return Kept(Reason(gone, "not notified"), died[0])
         if self.asked_ns.get(path, FOREVER_NS) < at_ns:
             return None
         if call != NO_CALL and calls.was_refused(call) and (ended_ns := int(calls.complete_ns[call])) < at_ns:

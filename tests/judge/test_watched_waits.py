@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from fencepost.history import ClientEnd
+from harness.checkers.explained import explain
 from harness.checkers.watched_waits import Figures, check
 from harness.explain.watched_nodes import WatchedNodes
+from harness.verdict import Verdict
 from tests.golden import Golden
 from tests.judge.histories import History, ms
 
@@ -170,11 +172,22 @@ def test_what_the_harness_deletes_is_not_asked_by_a_client() -> None:
     assert found(history) == (2600, 6250, "entry of a refused call")
 
 
-def test_the_node_of_a_client_that_is_gone() -> None:
-    history = waits()
+@pytest.mark.parametrize(
+    ("listed", "at", "cause"),
+    [(["a-1"], 2_699, "dead entry"), (["a-1"], 2_697, "not notified"), (["a-2"], 2_699, "not notified")],
+    ids=["it is still listed", "it was listed before", "it is not listed"],
+)
+def test_the_node_of_a_client_that_is_gone_goes_with_its_session(
+    listed: list[str], at: float, cause: str, golden: Golden
+) -> None:
+    """The server answers 2 ms later. A session lasts for a second without its client."""
+    history = asks(waits(), "c3", "GETCHILDREN /k1", at, listed)
     history.ops["c1", 1].clear()
     history.ends.append(ClientEnd("c1", 1, "killed", ms(700), "acquiring"))
-    assert found(history) == (2700, pytest.approx(6250, abs=250), "dead entry")
+    assert found(history) == (2700, pytest.approx(6250, abs=250), cause)
+    run = history.recorded()
+    (told,) = explain(run, Verdict("violation", "lock", check(run).findings, (), {}), 1)
+    golden(told.explanations[0].sentence)
 
 
 def test_servers_that_were_not_in_service_excuse_the_lock() -> None:
