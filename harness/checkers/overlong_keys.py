@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from fencepost.quorum import quorum
 from fencepost.text import milliseconds, out_of, plural
 from harness.explain.kinds import Case, Evidence, FindingKind, Told
+from harness.explain.requests import changes_where, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
@@ -30,6 +31,8 @@ MARGIN_MS: Final = 100
 MARGIN_SHARE: Final = 0.02
 """Some locks let the keys live longer by what clocks may drift, instead of shortening the lease: so many milliseconds,
 and this share of the lease time, are not held against them."""
+_LEFT_SHARE: Final = 0.25
+"""A renewal comes when so much of the lease is left, or more."""
 
 
 class Figures(KeyFigures, frozen=True):
@@ -111,8 +114,27 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     return Told(
         f"{client} acquired the lock at {case.at()}. The lock gave its key on {case.listed('nodes')} a TTL of "
         f"{ttl_ms:,.0f} ms or more, although {client} had asked for {run.lease_ms:,.0f} ms: if {client} dies, no other "
-        "client can acquire the lock for that long."
+        f"client can acquire the lock for that long.{_added(run, case)}"
     )
+
+
+def _added(run: Recorded, case: Case) -> str:
+    """` It added 2,000 ms to the 6,564 ms that the key had left: in its extension it sent …`: if the request that gave
+    the key the most made that no more than a lease longer."""
+    ledger, example = run.ledger, case.example
+    if ledger is None:
+        return ""
+    rows = ledger.rows
+    own = (rows["what"] == "prolonged") & (rows["task"] == example["client"]) & (rows["section"] == example["section"])
+    changes = changes_where(ledger, own & rows["node"].isin(example["nodes"]) & (rows["request"] >= 0))
+    if not changes:
+        return ""
+    change = max(changes, key=lambda one: int(one["until_ns"]) - int(one["at_ns"]))
+    left_ms, given_ms = ((int(change[name]) - int(change["at_ns"])) / 1e6 for name in ("had_until_ns", "until_ns"))
+    if left_ms < _LEFT_SHARE * run.lease_ms or is_overlong(run, given_ms - left_ms):
+        return ""
+    added = f"It added {given_ms - left_ms:,.0f} ms to the {left_ms:,.0f} ms that the key had left"
+    return f" {added}: {how_sent(run, change)}."
 
 
 OVERLONG: Final = FindingKind(

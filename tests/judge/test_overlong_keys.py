@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from harness.checkers.explained import explain
 from harness.checkers.overlong_keys import Figures, check
-from harness.verdict import Answer
+from harness.verdict import Answer, Verdict
 from tests.golden import Golden
 from tests.judge.histories import History, ms
 
@@ -174,3 +175,16 @@ def test_a_hash_that_tells_who_waits_lives_for_longer(outcome: str, number: int)
         history.request("c1", "n1", f"DEL {seen}", at + 200.2, at + 200.4)
         history.seen("n1", "deleted", at + 200.4, since=at + 200.2, key=seen)
     assert sum(finding.count for finding in check(history.recorded()).findings) == number
+
+
+@pytest.mark.parametrize(("ttl", "is_told"), [(1_900, True), (3_000, False)], ids=["a lease more", "much more"])
+def test_a_renewal_that_adds_to_what_the_key_has_left_is_told(ttl: int, is_told: bool, golden: Golden) -> None:
+    history = History(ttl_ms=1_000, nodes=1).watch("n1").section("c1", 10, 200, asked=5, deadline=900)
+    history.sets("c1", "v1").request("c1", "n1", "SET k1 v1 NX PX 1000", 7, 8).seen("n1", "set", 8, "v1", ttl=1_000)
+    history.op("c1", "extend", "ok", 1, 98, 102, validity_ms=990.0)
+    history.request("c1", "n1", "EVAL renew 1 k1 v1", 99, 100, reply="1")
+    run = history.seen("n1", "prolonged", 100, since=99, ttl=ttl).seen("n1", "blind", 900).recorded()
+    (finding,) = check(run).findings
+    (told,) = explain(run, Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert ("the key had left" in told.explanations[0].sentence) is is_told
+    golden(told.explanations[0].sentence)
