@@ -28,7 +28,7 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.recorded import Recorded
 
 _MESSAGE: Final = '{"event"'
-_CONNECT, _CREATE, _DELETE, _EPHEMERAL, _WATCH = "CONNECT", "CREATE", "DELETE", "EPHEMERAL", "WATCH"
+_CREATE, _DELETE, _EPHEMERAL, _WATCH = "CREATE", "DELETE", "EPHEMERAL", "WATCH"
 _OF_FOLDER: Final = ("GETCHILDREN", "GETCHILDREN2")
 _COLUMNS: Final = ("client", "task", "command", "arguments", "from_client_ns", "from_node_ns", "to_client_ns", "reply")
 _LONGEST: Final = 40
@@ -90,13 +90,10 @@ class WatchedNodes:
         calls, heard = Calls.of(run), defaultdict[str, list[Mapping[str, Any]]](list)
         nodes, seen_ns = dict[str, _Node](), dict[str, int]()
         asked_ns, gone_ns = dict[str, int](), dict[str, int]()
-        session_ms = run.kept_ms
         for row in rows:
             command, words, reply = row["command"], row["arguments"], row["reply"]
             is_done = reply is not None and not reply.startswith(ERROR_REPLY)
-            if command == _CONNECT and is_done:
-                session_ms = max(session_ms, msgspec.json.decode(reply)[1])
-            elif command == _DELETE:
+            if command == _DELETE:
                 asked_ns[words[0]] = min(row["from_client_ns"], asked_ns.get(words[0], FOREVER_NS))
                 gone_ns |= {words[0]: row["from_node_ns"]} if is_done else {}
             elif command.startswith(_CREATE) and is_done and _EPHEMERAL in words:
@@ -109,7 +106,7 @@ class WatchedNodes:
                     path = f"{words[0]}/{name}"
                     seen_ns[path] = max(row["from_node_ns"], seen_ns.get(path, 0))
         in_order = {who: sorted(own, key=_came) for who, own in heard.items()}
-        return cls(run, calls, in_order, nodes, seen_ns, asked_ns, gone_ns, round(session_ms * 1e6))
+        return cls(run, calls, in_order, nodes, seen_ns, asked_ns, gone_ns, round(run.kept_ms * 1e6))
 
     def why_waiting(self, client: str, at_ns: int) -> Kept | None:
         """`c3 watched /locks/k1/…-04, which c1 had made at +1.0 ms; …`: why the client, which acquires, was not let in

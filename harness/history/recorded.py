@@ -14,6 +14,7 @@ from harness.history.lock_keys import lock_keys
 from harness.history.overlaps import sections_by_key
 from harness.history.quorum_support import Backing
 from harness.history.run_tables import RunTables
+from harness.history.sessions import granted_sessions_ms
 from harness.history.unowned import Unowned
 
 
@@ -73,6 +74,15 @@ class Recorded(RunTables):
             return None
         asked_of = {} if self.whole_ledger is None else self.whole_ledger.nodes_of
         return Backing.of(self, self.watched, self.owners, asked_of)
+
+    @cached_property
+    def kept_ms(self) -> float:
+        """How long something may be kept for a client that has gone: the lease, or the TTL if none was promised. Or as
+        long as the nodes' server let a session last without its client, if that is longer."""
+        lease_ms = self.config.ttl_ms if self.is_open_ended else self.lease_ms
+        wire = self.wire()
+        granted_ms = () if wire is None else granted_sessions_ms(wire.requests)
+        return float(max([lease_ms, *granted_ms]))
 
     @cached_property
     def sections_by_key(self) -> Groups:

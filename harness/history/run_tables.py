@@ -169,11 +169,6 @@ class RunTables:
         return float(np.fmax.reduce(granted, initial=self.config.ttl_ms))
 
     @cached_property
-    def kept_ms(self) -> float:
-        """How long something may be kept for a client that has gone: the lease, or the TTL if none was promised."""
-        return self.config.ttl_ms if self.is_open_ended else self.lease_ms
-
-    @cached_property
     def permits(self) -> int:
         """How many clients may be inside one key at once: 1, unless the workload counts."""
         return self.config.permits if self.counts_permits else 1

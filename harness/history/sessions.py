@@ -8,17 +8,19 @@ client when the request is over, and the list is gone by then.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.history import process_of
 from harness.history.commands import BLOCK_ON_LISTS, LEAVE, LISTEN, PUSH
+from harness.history.error_replies import ERROR_REPLY
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints, rows_of, where
 from harness.history.ledger import Ledger
@@ -27,6 +29,8 @@ from harness.history.link_activity import Activity
 if TYPE_CHECKING:
     from harness.history.change_causes import WireRecord
 
+CONNECT: Final = "CONNECT"
+"""A request for a session that outlives its connection, as on ZooKeeper."""
 OF_THE_NODE: Final = "__key"
 """How the channels begin on which a node itself tells what happens to keys."""
 
@@ -50,6 +54,14 @@ class SessionEnds:
         is_own = self._client == process_of(client)
         may_hold = is_own & (self._opened <= start_ns) & (self._by_either >= asked_ns)
         return int(closed[may_hold].max()) if may_hold.any() else FOREVER_NS
+
+
+def granted_sessions_ms(requests: pa.Table) -> Iterator[int]:
+    """How long the nodes' server let each session of a client last without it; nothing where sessions end with their
+    connections."""
+    for row in _rows(requests, pa.array([CONNECT])):
+        if row["reply"] is not None and not row["reply"].startswith(ERROR_REPLY):
+            yield msgspec.json.decode(row["reply"])[1]
 
 
 def _times(table: pa.Table, name: str) -> Ints:

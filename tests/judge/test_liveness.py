@@ -124,6 +124,15 @@ def test_no_grant_after_the_heal_is_reported_once_there_was_time_for_one(golden:
     assert check(history.section("c2", 1100, 1110).recorded()).findings == ()
 
 
+def test_what_is_gone_may_be_kept_for_as_long_as_a_session_lasts() -> None:
+    history = History(ttl_ms=100).section("c1", 10, 20, deadline=None).op("c1", "acquire", "fail", 2, 1100, 1150)
+    history.request("c1", "n1", "CONNECT 0x0 400", 1, 2, reply='["0x2a",400]', did=False)
+    history.timeline.stop_ns = ms(1799)
+    assert check(history.recorded()).findings == ()
+    history.timeline.stop_ns = ms(1800)
+    assert [finding.kind for finding in check(history.recorded()).findings] == ["no-recovery"]
+
+
 def mutex(times: int = 3, *, frees: bool = False, ttl: int | None = None, asks: str = "GETSET m 1") -> History:
     """Acquires of c1 set m and delete it again, so often; then one leaves it, and c2 asks for it in vain."""
     history = History(ttl_ms=100, nodes=1).watch("n1").section("c1", 10, 20)
