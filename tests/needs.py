@@ -136,6 +136,7 @@ _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "go": _go,
     "rust": _rust,
     "java": _java,
+    "php": lambda: _lock("laravel-cache-lock"),
     "valkey": _valkey,
 }
 

@@ -33,6 +33,7 @@ from harness.explain.requests import client_of, how_sent
 from harness.figures import KeyFigures, Row
 from harness.history.commands import BLOCKING
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.groups import where
 from harness.history.ledger import Ledger
 from harness.history.link_activity import time_limit_ns
 from harness.history.lost_entries import LOST, LostEntry, lost_entries
@@ -97,7 +98,7 @@ def _example(run: Recorded, ledger: Ledger, lost: dict[str, list[LostEntry]], on
         "answers": one.answers,
     }
     if not one.answers and not one.told_ns and one.push is None:
-        example |= _listened(run, ledger, one) | _removed(run, lost.get(one.wait.client, ()), one)
+        example |= _listened(run, ledger, one) | _removed(run, lost.get(one.wait.client, ()), one) | _failed(run, one)
     if one.is_unused:
         example["is_unused"] = True
     if one.calm_ns:
@@ -116,6 +117,18 @@ def _example(run: Recorded, ledger: Ledger, lost: dict[str, list[LostEntry]], on
     how, by = one.freed["what"], one.freed["task"] or one.freed["client"]
     freed = {"freed": str(how), "freed_ms": run.at_ms(one.freed["at_ns"])}
     return example | freed | ({"freed_by": str(by)} if how == "deleted" and by else {})
+
+
+def _failed(run: Recorded, one: Vain) -> dict[str, object]:
+    """How many acquires of the client ended meanwhile, which sent nothing, if none lasted so long that it should have
+    looked again; and what the last one said."""
+    acquires = run.calls("acquire", key=one.wait.key)
+    own = where(acquires, acquires["complete_ns"] > one.since_ns, client=one.wait.client)
+    own = where(own, own["invoke_ns"] < one.until_ns)
+    if len(own) < 2 or (own["complete_ns"] - own["invoke_ns"]).max() >= patience_ns(run):
+        return {}
+    errors = own["error"].dropna().astype(str).tolist() if "error" in own else []
+    return {"failed": len(own)} | ({"error": errors[-1].rstrip(".")} if errors else {})
 
 
 def _removed(run: Recorded, lost: Sequence[LostEntry], one: Vain) -> dict[str, object]:
@@ -194,6 +207,10 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
     if (entry := example.get("entry")) is not None:
         kept = kept_out_by(entry)
         did, cause = f"{did}: {kept.text}", kept.cause
+    if "failed" in example:
+        said = f"; the last one said {case.text('error')}" if "error" in example else ""
+        did = f"called acquire {example['failed']:,} times, and none of these calls sent a request to a node{said}"
+        cause = "nothing asked"
     calm = f", and for {case.lasting('calm_ms')} of it" if "calm_ms" in example else " and"
     calm += " no fault was in the way"
     free = "no client was inside" if "is_unused" in example else f"the key was free{freed}"

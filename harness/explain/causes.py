@@ -178,7 +178,7 @@ KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
     *(*LEAVE_KEYS, "never given back", "place kept"),
     *("not woken", "not notified", "blocked too long", "not let in", "subscription lost", "dead entry"),
     *("cancelled entry", "entry of a refused call", "waited for each other", "turn passed", "entry removed"),
-    *("entry lost", "stopped asking", "rejected", "connections taken", "majority refused"),
+    *("entry lost", "stopped asking", "rejected", "connections taken", "majority refused", "nothing asked"),
 )
 """What a lock did, or did not do, so that clients waited for it although no client had it."""
 COMES_OF: Final[dict[Cause, tuple[Cause, ...]]] = {

@@ -30,6 +30,19 @@ def test_a_client_that_sleeps_beside_a_free_lock_was_not_woken(golden: Golden) -
     assert finding.at_ms == FREE
 
 
+@pytest.mark.parametrize(("longest_ms", "cause"), [(1_999, "nothing asked"), (2_001, "not woken")])
+def test_a_client_whose_calls_fail_without_a_request_did_not_sleep(
+    longest_ms: float, cause: str, golden: Golden
+) -> None:
+    history = freed().op("c2", "acquire", "fail", 1, 50, 60).op("c2", "acquire", "info", 1, 4_000, 4_000 + longest_ms)
+    for at in range(200, 4_000, 100):
+        history.op("c2", "acquire", "info", 1, at, at + 1, error="the connection is lost")
+    history.request("c2", "n1", "SET k1 b NX PX 400", 51, 52, reply="null", did=False)
+    (told,) = explain(history.recorded(), Verdict("violation", "lock", (only(history),), (), {}), 1)
+    assert told.explanations[0].cause == cause
+    golden(told.explanations[0].sentence)
+
+
 def test_a_run_without_long_waits_has_none() -> None:
     answer = judged(waits(1000))
     assert (answer.figures, answer.findings) == (Figures(0, None, 2000), ())

@@ -21,7 +21,7 @@ LANGUAGES = {
     path.parent: str(tomllib.loads(path.read_text())["language"])
     for path in sorted((TOYS / "workloads" / "locks" / "foreign").glob(f"*/{FILE}"))
 }
-NEEDS = {"go": "lock:redsync", "java": "lock:redisson", "node": "lock:redlock-node", "rust": "rust"}
+NEEDS = {"go": "lock:redsync", "java": "lock:redisson", "node": "lock:redlock-node", "php": "php", "rust": "rust"}
 """What shows that a language's toolchain is there, or was brought, and that its packages can be downloaded."""
 
 ADDED = [

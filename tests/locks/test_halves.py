@@ -25,8 +25,10 @@ from tests.locks.conftest import redis_at
 from tests.needs import find_go
 from workloads.base import LockSettings
 from workloads.foreign import ForeignLock, UnknownOutcomeError
+from workloads.installation import installed_folder
 from workloads.languages.base import language_names
 from workloads.options import LockOptions
+from workloads.registry import foreign_locks
 
 HALVES = Path(workloads.__file__).parent / "adapters"
 TOYS = Path(__file__).parent.parent / "toys" / "halves"
@@ -84,13 +86,23 @@ def _java(source: Path, folder: Path) -> list[str]:
     return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", str(folder), "Adapter"]
 
 
+def _php(source: Path, folder: Path) -> list[str]:
+    for file in (source / "adapter.php", HALVES / "php" / "fencepost_adapter.php"):
+        shutil.copy(file, folder)
+    (lock,) = (lock for lock in foreign_locks() if lock.name == "laravel-cache-lock")
+    return [str(installed_folder(lock) / "php"), str(folder / "adapter.php")]
+
+
 _BUILD: dict[str, Callable[[Path, Path], list[str]]] = {
     "go": _go,
     "java": _java,
     "node": _node,
+    "php": _php,
     "python": _python,
     "rust": _rust,
 }
+_WITH_THREADS = sorted(_BUILD.keys() - {"php"})
+"""Where a program does something else while a call of the lock waits."""
 
 
 def _where(languages: Iterable[str]) -> list[ParameterSet]:
@@ -242,6 +254,7 @@ def test_what_the_library_prints_goes_to_the_log_and_an_answer_carries_whatever_
     assert log.read_text() == "opening 127.0.0.1:1\nprinted by the library\nand once more\n"
 
 
+@pytest.mark.parametrize("program", _where(_WITH_THREADS), indirect=True)
 def test_tasks_share_the_lock_and_each_answer_names_its_task(adapter: Adapter) -> None:
     assert adapter.process.stdin is not None
     assert adapter.process.stdout is not None
@@ -278,6 +291,14 @@ def test_what_was_asked_before_stdin_ended_is_answered(adapter: Adapter) -> None
     assert adapter.process.returncode == 0
 
 
+@pytest.mark.parametrize("program", _where(["php"]), indirect=True)
+def test_a_language_without_threads_says_that_tasks_cannot_share_its_lock(unopened: Adapter) -> None:
+    answer = unopened.ask("open", nodes=NODES, settings={"tasks": 2})
+    assert answer["outcome"] == "fail"
+    assert "--tasks" in answer["error"]
+
+
+@pytest.mark.parametrize("program", _where(_WITH_THREADS), indirect=True)
 def test_a_call_that_hangs_does_not_outlive_stdin(adapter: Adapter) -> None:
     adapter.process.communicate('{"do":"acquire","key":"hang","ttl_ms":1}\n', timeout=60)
     assert adapter.process.returncode == 0

@@ -17,7 +17,7 @@ from fencepost.setup import jars as jars_of
 from fencepost.setup.toolchains import GO, Toolchain
 from fencepost.setup.workshop import SetupError, Workshop
 from workloads.installation import launch_of
-from workloads.languages import node, rust
+from workloads.languages import node, php, rust
 from workloads.manifest import Manifest
 
 TOY = Toolchain(
@@ -124,6 +124,31 @@ def test_a_line_that_pins_no_jar_is_quoted(tmp_path: Path, line: str) -> None:
     (tmp_path / "jars.txt").write_text(line)
     with pytest.raises(SetupError, match=rf"jars\.txt:1: '{line}' is not group:artifact:version"):
         jars_of.read_jars(tmp_path / "jars.txt")
+
+
+@pytest.mark.parametrize(
+    ("release", "reason"),
+    [
+        ({"ID": "debian", "VERSION_ID": "12"}, None),
+        ({"ID": "debian", "VERSION_ID": "13"}, "packages of Debian 12"),
+        ({"ID": "ubuntu", "VERSION_ID": "12"}, "packages of Debian 12"),
+    ],
+)
+def test_locks_in_php_need_the_debian_that_their_packages_are_of(
+    program: Callable[[str, str], Path],
+    shop: Workshop,
+    monkeypatch: pytest.MonkeyPatch,
+    release: dict[str, str],
+    reason: str | None,
+) -> None:
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: release)
+    assert php.LANGUAGE.missing(shop.tools) is not None, "apt-get is missing"
+    program("apt-get", "")
+    missing = php.LANGUAGE.missing(shop.tools)
+    assert missing is None if reason is None else missing is not None and reason in missing
+    if reason:
+        with pytest.raises(SetupError, match=f"^lock-x: .*{reason}"):
+            php.LANGUAGE.install(shop, "lock-x", manifest(shop.tools), shop.tools / "x")
 
 
 def manifest(folder: Path, *command: str) -> Manifest:

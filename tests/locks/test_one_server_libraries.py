@@ -18,12 +18,14 @@ Open = Callable[[str], Lock]
 KEY = {
     "go-zero": "k",
     "ioredis-lock": "k",
+    "laravel-cache-lock": "k",
     "shedlock": "job-lock:fencepost:k",
     "shedlock-safe-update": "job-lock:fencepost:k",
     "sherlock": "k",
     "simple-redis-mutex": "@simple-redis-mutex:lock-k",
     "spring-integration": "locks:k",
     "spring-integration-pub-sub": "locks:k",
+    "symfony-lock": "k",
 }
 
 
@@ -51,7 +53,7 @@ def granted(lease: Lease | None) -> Lease:
     return lease
 
 
-@pytest.mark.parametrize("name", played("go-zero", "sherlock"))
+@pytest.mark.parametrize("name", played("go-zero", "laravel-cache-lock", "sherlock"))
 def test_a_ttl_is_rounded_up_to_whole_seconds_and_a_lease_is_as_long_as_its_key_lives(
     name: str, opened: Open, servers: list[Server]
 ) -> None:
@@ -76,7 +78,7 @@ def test_a_lease_began_with_the_attempt_that_succeeded(name: str, opened: Open, 
     assert lease.computed_after_ns > deleted_ns - 200_000_000, "not with an attempt that was refused before"
 
 
-@pytest.mark.parametrize("name", played("shedlock", "shedlock-safe-update", "simple-redis-mutex"))
+@pytest.mark.parametrize("name", played("shedlock", "shedlock-safe-update", "simple-redis-mutex", "symfony-lock"))
 def test_a_release_says_nothing_and_deletes_another_client_s_key_only_by_shedlock_s_default(
     name: str, opened: Open, servers: list[Server]
 ) -> None:
@@ -89,7 +91,11 @@ def test_a_release_says_nothing_and_deletes_another_client_s_key_only_by_shedloc
 
 
 @pytest.mark.parametrize(
-    "name", played("go-zero", "ioredis-lock", "sherlock", "spring-integration", "spring-integration-pub-sub")
+    "name",
+    played(
+        *("go-zero", "ioredis-lock", "laravel-cache-lock"),
+        *("sherlock", "spring-integration", "spring-integration-pub-sub"),
+    ),
 )
 def test_a_release_says_that_the_key_was_another_client_s_and_leaves_it(
     name: str, opened: Open, servers: list[Server]
@@ -102,7 +108,8 @@ def test_a_release_says_that_the_key_was_another_client_s_and_leaves_it(
 
 
 @pytest.mark.parametrize(
-    "name", played("ioredis-lock", "shedlock", "shedlock-safe-update", "sherlock", "spring-integration")
+    "name",
+    played("ioredis-lock", "shedlock", "shedlock-safe-update", "sherlock", "spring-integration", "symfony-lock"),
 )
 def test_an_extension_lasts_for_the_ttl_from_now(name: str, opened: Open, servers: list[Server]) -> None:
     lock, client = opened(name), servers[0].client()
@@ -124,6 +131,28 @@ def test_each_grant_of_simple_redis_mutex_has_a_greater_token(opened: Open) -> N
         tokens.append(lease.token or 0)
         assert lock.release(lease) is True
     assert tokens == sorted(set(tokens))
+
+
+@pytest.mark.needs("lock:symfony-lock")
+def test_a_lease_of_symfony_ends_when_its_key_expires(opened: Open, servers: list[Server]) -> None:
+    began_ns = time.monotonic_ns()
+    lease = granted(opened("symfony-lock").acquire("k", 10_000))
+    assert lease.deadline_ns is not None
+    assert 9_900_000_000 < lease.deadline_ns - began_ns <= 10_000_000_000 + (time.monotonic_ns() - began_ns)
+    assert abs(servers[0].client().pttl("k") - (lease.deadline_ns - time.monotonic_ns()) / 1e6) < 100
+
+
+@pytest.mark.needs("lock:symfony-lock")
+def test_symfony_asks_a_majority_of_its_stores_and_undoes_what_was_refused(opened: Open, servers: list[Server]) -> None:
+    lock = opened("symfony-lock-combined")
+    for server in servers[:2]:
+        server.client().set("k", "another client's")
+    lease = granted(lock.acquire("k", 10_000))
+    assert [server.client().type("k") for server in servers] == ["string"] * 2 + ["zset"] * 3
+    assert lock.release(lease) is True
+    servers[2].client().set("k", "another client's")
+    assert lock.acquire("k", 10_000) is None
+    assert [server.client().exists("k") for server in servers] == [1] * 3 + [0] * 2
 
 
 def scripts_on(server: Server) -> int:
