@@ -88,7 +88,7 @@ RELEASED: Final[Mapping[str, str]] = {
     "sherlock": "2023-02",
 }
 """The month of each library's newest release, by PyPI and the Go module proxy. `redlock` of PyPI is in
-`released_of`: npm has a library of the same name. npm, Maven and the registry of Rust are not asked."""
+`released_of`: npm has a library of the same name. npm, Maven and the registries of Rust and PHP are not asked."""
 _OLD_YEARS: Final = 3
 """A library without a release for so long is called unmaintained."""
 
@@ -137,6 +137,8 @@ SUBJECTS: Final = (
     _subject("redsync-context-timeouts", "the same, and go-redis obeys its time limits", "go-redsync/redsync",
              extends=True),
     _subject("redisson", "RedLock over an RLock of each node", "redisson/redisson"),
+    _subject("symfony-lock-combined", "a majority of symfony-lock, one node after the other", "symfony/symfony",
+             extends=True),
     _subject("rslock", _AT_ONCE, "hexcowboy/rslock", extends=True),
     _subject("set-nx-px", _COMPARED, role="correct", extends=True, nodes=1),
     _subject("set-nx-px-del", "SET NX PX, deleted with any owner", role="broken", extends=True, nodes=1),
@@ -162,6 +164,9 @@ SUBJECTS: Final = (
              has_tokens=True, downloads=_npm(65_546), nodes=1),
     _subject("ioredis-lock", _COMPARED, "microfleet/ioredis-lock", extends=True, downloads=_npm(23_846), nodes=1),
     _subject("go-zero", _COMPARED, "zeromicro/go-zero", nodes=1),
+    _subject("laravel-cache-lock", "SET NX EX, deleted by a script that compares", "laravel/framework", nodes=1),
+    _subject("symfony-lock", "a sorted set, which scripts compare and change", "symfony/symfony", extends=True,
+             nodes=1),
     _subject("spring-integration", "SET PX in a script that compares", "spring-projects/spring-integration",
              extends=True, nodes=1),
     _subject("spring-integration-pub-sub", "the same, and a message that wakes waiters",
