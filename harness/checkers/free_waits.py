@@ -40,7 +40,7 @@ from harness.history.lost_entries import LOST, LostEntry, lost_entries
 from harness.history.recorded import Recorded
 from harness.history.sessions import OF_THE_NODE
 from harness.history.stretches import in_order, longest, longest_ms
-from harness.history.waits import patience_ns
+from harness.history.waits import names_of, patience_ns
 from harness.verdict import Answer, Finding
 
 
@@ -97,9 +97,9 @@ def _example(run: Recorded, ledger: Ledger, lost: dict[str, list[LostEntry]], on
         "waited_since_ms": run.at_ms(one.wait.since_ns),
         "answers": one.answers,
     }
-    if not one.answers and not one.told_ns and one.push is None:
+    if not one.answers and not one.told_ns and not one.subscribed_ns and one.push is None:
         example |= _listened(run, ledger, one) | _removed(run, lost.get(one.wait.client, ()), one) | _failed(run, one)
-    if one.is_unused:
+    if one.is_unused or not _is_held_in_sight(run, one.wait.key):
         example["is_unused"] = True
     if one.calm_ns:
         example["calm_ms"] = one.calm_ns / 1e6
@@ -107,6 +107,8 @@ def _example(run: Recorded, ledger: Ledger, lost: dict[str, list[LostEntry]], on
         example["silent_ms"] = one.silent_ns / 1e6
     if one.told_ns:
         example["told_ms"] = run.at_ms(one.told_ns)
+    if one.subscribed_ns:
+        example["subscribed_ms"] = run.at_ms(one.subscribed_ns)
     if one.push is not None:
         example |= {"list": str(one.push["key"]), "pushed_ms": run.at_ms(one.push["at_ns"])}
         example |= {"pushed_by": client_of(one.push), "push": how_sent(run, one.push)}
@@ -117,6 +119,12 @@ def _example(run: Recorded, ledger: Ledger, lost: dict[str, list[LostEntry]], on
     how, by = one.freed["what"], one.freed["task"] or one.freed["client"]
     freed = {"freed": str(how), "freed_ms": run.at_ms(one.freed["at_ns"])}
     return example | freed | ({"freed_by": str(by)} if how == "deleted" and by else {})
+
+
+def _is_held_in_sight(run: Recorded, key: str) -> bool:
+    """Whether the nodes ever held a value of the key that the witness could read. Of a sorted set, a list or a set it
+    is not known when the key was there, but only when no client was inside."""
+    return run.watched is not None and bool(run.watched.holdings["key"].isin(names_of(run, key)).any())
 
 
 def _failed(run: Recorded, one: Vain) -> dict[str, object]:
@@ -192,6 +200,10 @@ def _told(run: Recorded, evidence: Evidence, case: Case) -> Told:
         cause = "blocked too long"
     if "told_ms" in example:
         did = f"sent and received nothing, although a message of the release had reached it at {case.at('told_ms')}"
+    if "subscribed_ms" in example:
+        did = f"sent and received nothing: it had subscribed at {case.at('subscribed_ms')}, when the release was over, "
+        did += "and did not look again"
+        cause = "subscribed late"
     if "list" in example:
         did = f"stayed blocked on {case.text('list')}: {case.text('pushed_by')} had pushed onto it and deleted it with "
         did += f"one request, so it woke no client ({case.text('push')})"

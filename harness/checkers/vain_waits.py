@@ -29,6 +29,9 @@ it said and heard nothing for half a lease, or half a second if that is longer, 
 The lock is to blame if this happened `LEAST_OVERSLEPT` times. A lock that keeps anything else of the key on its nodes
 may have told it of another client's turn, so nothing is said of that one.
 
+So it is of a client that looked, was refused, and subscribed only when the key had been deleted since: the message was
+gone by then, and it must look once more.
+
 So it is of a client that was blocked on a list (BLPOP, say) when a request pushed onto that list and deleted it at
 once: that wakes no client (`harness.history.sessions`).
 """
@@ -37,13 +40,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
 from fencepost.history import process_of
 from harness.checkers.starvation import least_gap_ms
-from harness.history.commands import BLOCK_ON_LISTS
+from harness.history.commands import BLOCK_ON_LISTS, LISTEN
 from harness.history.dead_entries import DeadEntry, dead_entries
 from harness.history.dead_tickets import dead_tickets
 from harness.history.groups import Ints, grouped, rows_of, where
@@ -76,8 +79,9 @@ class Vain(Stretch):
     it sent none. `calm_ns`: for how long no fault was in the way; 0 if that was so all the time. `freed`: the change
     that freed the key last, if it is on record. `entry`: for which no client came, and which was there all the time.
     `silent_ns`: for how long the client had said and heard nothing in all, if that is why it has waited in vain.
-    `told_ns`: when a message of the release had reached it, if that is why; or `push`, which deleted the list on which
-    it was blocked, and onto which it had pushed. `is_unused`: only that no client was inside."""
+    `told_ns`: when a message of the release had reached it, if that is why; or `subscribed_ns`, when it had subscribed,
+    after the release; or `push`, which deleted the list on which it was blocked, and onto which it had pushed.
+    `is_unused`: only that no client was inside."""
 
     wait: Wait
     answers: int = 0
@@ -86,6 +90,7 @@ class Vain(Stretch):
     entry: DeadEntry | None = None
     silent_ns: int = 0
     told_ns: int = 0
+    subscribed_ns: int = 0
     push: Change | None = None
     is_unused: bool = False
 
@@ -100,7 +105,7 @@ def vain_waits(run: Recorded, ledger: Ledger) -> list[Vain]:
     vain, overslept, ignored = list[Vain](), list[Vain](), list[Vain]()
     for one in every:
         asleep, blocked = list(_asleep(one, subscriptions)), list(_blocked(one))
-        told = releases.heard(one) or list(_unwoken(one, pushes))
+        told = releases.heard(one) or releases.missed(one) or list(_unwoken(one, pushes))
         if one.wait.length_ns < patience and not asleep and not blocked and not told:
             continue
         calm, left = one.calm_times(long), [*dead[one.wait.key], *tickets[one.wait.key]]
@@ -113,6 +118,8 @@ def vain_waits(run: Recorded, ledger: Ledger) -> list[Vain]:
         slept_on = [] if slept else list(_slept_through(one, on, told))
         if some := found or slept or slept_on:
             worst = longest(some)
+            if any(is_late and at_ns == worst.since_ns for at_ns, _, _, is_late in told):
+                worst = replace(worst, subscribed_ns=worst.since_ns)
             kind = vain if found else overslept if slept else ignored
             kind.append(replace(worst, freed=one.last_freed(worst.since_ns)))
     if max((one.silent_ns for one in overslept), default=0) < _asleep_ns(run):
@@ -253,25 +260,35 @@ def _is_past_the_end(one: Waiting, at_ns: int, every: Sequence[Waiting]) -> bool
     return min(its.client.blocked_until_ns(at_ns) for its in rivals) > int(freed["at_ns"]) + SECOND_NS
 
 
-_Sleep = tuple[int, int, int | None]
-"""From when, until when; and the row of a push that woke no client."""
+class _Sleep(NamedTuple):
+    """`push`: the row of one that woke no client. `is_late`: the client subscribed when the release was over."""
+
+    since_ns: int
+    until_ns: int
+    push: int | None = None
+    is_late: bool = False
 
 
 def _slept_through(one: Waiting, calm: Sequence[Span], told: Sequence[_Sleep]) -> Iterator[Vain]:
     """The sleeps after a message that should have woken the client, or beside a push that woke none."""
-    for told_ns, until_ns, row in told:
-        if until_ns - told_ns < short_ns(one.run):
+    for from_ns, until_ns, row, is_late in told:
+        if until_ns - from_ns < short_ns(one.run):
             continue
         for began, done in calm:
-            since, until = max(began, told_ns), min(until_ns, done)
-            if since - told_ns <= _SOON_NS and until > since and one.ran_ns(since, until) >= SLACK_NS:
-                push = None if row is None else one.ledger.change(row)
-                yield Vain(since, until, one.wait, told_ns=told_ns if row is None else 0, push=push)
+            since, until = max(began, from_ns), min(until_ns, done)
+            if since - from_ns <= _SOON_NS and until > since and one.ran_ns(since, until) >= SLACK_NS:
+                slept = Vain(since, until, one.wait)
+                if row is not None:
+                    yield replace(slept, push=one.ledger.change(row))
+                elif is_late:
+                    yield replace(slept, subscribed_ns=from_ns)
+                else:
+                    yield replace(slept, told_ns=from_ns)
 
 
 def _unwoken(one: Waiting, pushes: LostPushes) -> Iterator[_Sleep]:
     for began, done in one.silences(short_ns(one.run), BLOCK_ON_LISTS) if pushes.of_list else ():
-        yield from ((at_ns, done, row) for at_ns, row in pushes.missed(one.client, began, done))
+        yield from (_Sleep(at_ns, done, row) for at_ns, row in pushes.missed(one.client, began, done))
 
 
 @dataclass(frozen=True)
@@ -286,7 +303,7 @@ class _Releases:
     def of(cls, every: Sequence[Waiting], ledger: Ledger, subscriptions: Subscriptions) -> Self:
         told = grouped((message.client, message) for message in subscriptions.messages)
         rows, deleted_ns, names = ledger.rows, dict[str, Ints](), {one.wait.key: one.names for one in every}
-        if told and {str(name) for name in rows["key"].unique()} <= set[str]().union(*names.values()):
+        if subscriptions.of and {str(name) for name in rows["key"].unique()} <= set[str]().union(*names.values()):
             for key, own in names.items():
                 deleted_ns[key] = np.sort(where(rows, what="deleted", key=own)["at_ns"].to_numpy(np.int64))
         return cls(told, deleted_ns)
@@ -298,4 +315,18 @@ class _Releases:
         times = {each.told_ns for each in own if wait.key in each.text and wait.since_ns < each.told_ns < wait.until_ns}
         times = {at for at in times if len(deleted_ns) and np.abs(deleted_ns - at).min() <= SLACK_NS}
         silent = one.silences(short_ns(one.run)) if times else ()
-        return [(began, done, None) for began, done in silent if began in times]
+        return [_Sleep(began, done) for began, done in silent if began in times]
+
+    def missed(self, one: Waiting) -> list[_Sleep]:
+        """The silences in a wait that began with a subscription, if the key had been deleted since the client looked
+        last. It has one user."""
+        deleted_ns = self.deleted_ns.get(one.wait.key, np.zeros(0))
+        if not len(deleted_ns) or one.run.config.users_per_client > 1:
+            return []
+        found, listens = [], where(one.client.requests, command=LISTEN)
+        for began, done in one.silences(short_ns(one.run), LISTEN):
+            looked_ns = one.client.last_look_ns(one.wait.since_ns, began)
+            listened_ns = where(listens, to_client_ns=began)["to_node_ns"].max()
+            if looked_ns and np.any((deleted_ns > looked_ns) & (deleted_ns <= listened_ns)):
+                found.append(_Sleep(began, done, is_late=True))
+        return found

@@ -71,6 +71,7 @@ Cause = Literal[
     "not notified",
     "blocked too long",
     "not let in",
+    "subscribed late",
     "subscription lost",
     "connections taken",
     "dead entry",
@@ -153,6 +154,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "not notified": "the lock was free and nothing notified the client that waited",
     "blocked too long": "clients were blocked past the end of every lease, and an expiry wakes none",
     "not let in": "a client asked for a free lock and did not get it",
+    "subscribed late": "a client subscribed when the release was over, and did not look again",
     "subscription lost": "a client lost its subscription and never subscribed again",
     "connections taken": "the client's own waiters held all of its connections",
     "dead entry": "the lock waited for a client that was gone",
@@ -176,7 +178,8 @@ LEAVE_KEYS: Final[tuple[Cause, ...]] = (
 """What a lock did, or did not do, so that a key stayed that no client owned."""
 KEEP_CLIENTS_OUT: Final[tuple[Cause, ...]] = (
     *(*LEAVE_KEYS, "never given back", "place kept"),
-    *("not woken", "not notified", "blocked too long", "not let in", "subscription lost", "dead entry"),
+    *("not woken", "not notified", "blocked too long", "not let in", "subscribed late"),
+    *("subscription lost", "dead entry"),
     *("cancelled entry", "entry of a refused call", "waited for each other", "turn passed", "entry removed"),
     *("entry lost", "stopped asking", "rejected", "connections taken", "majority refused", "nothing asked"),
 )

@@ -91,6 +91,14 @@ class Activity:
         is_one = place >= 0 and self.sent_ns[place] >= since_ns
         return str(self.requests["command"].iloc[self._rows[place]]) if is_one else None
 
+    def last_look_ns(self, since_ns: int, by_ns: int) -> int:
+        """When a node answered the last request that it had sent since then and was told of by this time, and that asks
+        for a key; 0 if it sent none."""
+        rows = where(self.requests, self.requests["from_client_ns"] >= since_ns)
+        rows = where(rows, rows["to_client_ns"].between(0, by_ns))
+        looks = where(rows, rows["keys"].map(len) > 0, ~rows["command"].isin(BLOCKING))
+        return 0 if looks.empty else int(looks["from_node_ns"].max())
+
     def blocked_until_ns(self, at_ns: int) -> int:
         """Until when it was blocked on a list, by its own time limit, with what it had sent last; 0 if it was not."""
         place = int(np.searchsorted(self.sent_ns, at_ns, "right")) - 1

@@ -219,7 +219,7 @@ class Backing:
         """Why the node does not hold the section's value shortly before `at_ns`."""
         line, asked = self.lines[node, self.key[section]], self.asked[section]
         # What lasts until then had come too late.
-        own = [one for one in line.own(section, self.process[section], asked, at_ns) if one.to_max_ns < at_ns]
+        own = [one for one in line.own(section, self.process[section], asked, at_ns) if one.gone_by_ns < at_ns]
         if not own:
             # What it held may have been lost with the node before it was seen, or gone before it could be read.
             if any(asked <= lost < at_ns for _, lost, _ in self.watched.of(node)):

@@ -32,7 +32,7 @@ FENCE: Final = (
 )
 
 
-_SPELT: Final = {"node": "Node.js"}
+_SPELT: Final = {"node": "Node.js", "php": "PHP"}
 
 
 class Advice(NamedTuple):

@@ -43,6 +43,22 @@ def test_a_client_whose_calls_fail_without_a_request_did_not_sleep(
     golden(told.explanations[0].sentence)
 
 
+def test_of_a_sorted_set_it_is_known_when_no_client_was_inside(golden: Golden) -> None:
+    history = History(ttl_ms=400, nodes=1, clients=3).watch("n1").section("c1", 20, 100, asked=8)
+    for at, words, events in (
+        (10, "ZADD k1 9 a", ("changed",)),
+        (100.5, "ZREM k1 a", ("changed", "deleted")),
+        (200, "ZADD k1 9 z", ("changed",)),
+    ):
+        history.request("c1" if at < 200 else "c3", "n1", words, at, at + 0.5)
+        for event in events:
+            history.seen("n1", event, at + 0.5, since=at - 1).called(words)
+    history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(90_000), ms(95_000), ms(99_000)
+    finding = only(waits(5_000, history=history))
+    (told,) = explain(history.recorded(), Verdict("violation", "lock", (finding,), (), {}), 1)
+    golden(told.explanations[0].sentence)
+
+
 def test_a_run_without_long_waits_has_none() -> None:
     answer = judged(waits(1000))
     assert (answer.figures, answer.findings) == (Figures(0, None, 2000), ())

@@ -229,6 +229,15 @@ def test_keys_that_expire_within_the_validity_because_nobody_gave_them_more() ->
     assert only(history).blame == "lock"
 
 
+def test_keys_whose_expiry_a_node_reports_only_when_the_client_is_out_had_expired() -> None:
+    history = section(deadline=205, end=190).seen("n3", "set", 3, "other")
+    for node in ("n1", "n2"):
+        history.seen(node, "set", 8, "v1", since=6, ttl=100, read=8).seen(node, "expired", 300)
+    found = unfounded(history)
+    assert found is not None
+    assert found[0] == "expired"
+
+
 @pytest.mark.parametrize(("expired", "cause"), [(40, "expired"), (40.1, "expired early")])
 def test_a_key_whose_extension_was_over_before_it_could_be_read_was_given_next_to_none(
     expired: float, cause: str

@@ -290,6 +290,54 @@ def test_a_message_that_a_fault_delays_or_a_client_that_is_slow_is_not_the_locks
     assert longest(history) is None
 
 
+def subscribes_late(
+    *, times: int = 3, sleeps: float = 600, deleted: float = 5, looks: float = 0, key: str = "k1", tasks: int = 1
+) -> History:
+    """Every 3,000 ms c3 deletes the key just after c2 has looked, and before it subscribes. c2 looks again only so much
+    later."""
+    history = freed(tasks=tasks)
+    for number in range(1, times + 1):
+        at = 3_000 * number
+        history.op("c2", "acquire", "fail", number, at + 1, at + 10 + sleeps)
+        history.request("c3", "n1", "SET k1 c NX PX 9000", at, at + 0.5).seen("n1", "set", at, "c", ttl=9000)
+        history.request("c2", "n1", "SET k1 b NX PX 400", at + 2, at + 3, reply="null", did=False)
+        gone = at + deleted
+        history.request("c3", "n1", "DEL k1", gone, gone + 0.5).seen("n1", "deleted", gone)
+        history.request("c2", "n1", "SUBSCRIBE k1:free", at + 8, at + 9, did=False, connection=777)
+        if looks:
+            history.request("c2", "n1", f"SET {key} b NX PX 400", at + looks, at + looks, reply="null", did=False)
+    return history
+
+
+def test_a_client_that_subscribes_when_the_release_is_over_must_look_again(golden: Golden) -> None:
+    history = subscribes_late()
+    finding = only(history)
+    assert (finding.kind, finding.blame, finding.count) == ("waits-for-free-lock", "lock", 3)
+    assert finding.examples[0]["subscribed_ms"] == pytest.approx(3_009.1)
+    (one,) = explain(history.recorded(), Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert one.explanations[0].cause == "subscribed late"
+    golden(one.explanations[0].sentence)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"times": 2}, {"sleeps": 490}, {"deleted": 1.5}, {"deleted": 10}, {"looks": 11}, {"looks": 7}, {"tasks": 2}],
+    ids=str,
+)
+def test_a_client_that_subscribes_is_in_order_if(how: Any) -> None:
+    """It happened twice; it looks again soon; the key was gone when it looked, or was deleted when it was subscribed;
+    it looked once more, also before it was subscribed; another task may have subscribed."""
+    assert longest(subscribes_late(**how)) is None
+
+
+def test_so_it_must_if_it_sleeps_for_longer() -> None:
+    history = subscribes_late(times=1, sleeps=2_100)
+    finding = only(history)
+    assert finding.count == 1
+    (one,) = explain(history.recorded(), Verdict("violation", "lock", (finding,), (), {}), 1)
+    assert one.explanations[0].cause == "subscribed late"
+
+
 def overtaken(
     *,
     times: int = 3,
