@@ -225,8 +225,11 @@ def _slot(evidence: Evidence, side: Side) -> str | None:
 
 
 def _votes(evidence: Evidence, sides: Sequence[Side], run: Recorded) -> str:
-    """How many nodes granted it to each client, and how many clients each node let in."""
+    """How many nodes granted it to each client, and how many clients each node let in; not of servers of which it is
+    not known which of their replies grant a lock."""
     granted: dict[str, list[str]] = {}
+    if run.unwatchable is not None:
+        return f"All of them acquired the lock. {NOT_RECORDED}"
     for side in sides:
         said = replies(run, evidence, side)
         if not any(one.is_known for one in said.values()):

@@ -33,6 +33,7 @@ from harness.history.commands import COUNT
 from harness.history.fault_windows import FOREVER_NS, hits_link
 from harness.history.groups import rows_of, rows_of_sections, where
 from harness.history.handed_on import HandedOn
+from harness.history.node_requests import Request
 from harness.history.quorum_support import Backing
 from harness.history.recorded import Recorded, named
 from harness.history.stretches import Stretch, longest, longest_ms
@@ -121,7 +122,7 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
             until_ns = min(held.until_ns, taken_ns)
             if section not in released or until_ns - (from_ns := max(held.from_max_ns, released[section])) <= _SLACK_NS:
                 continue
-            missed_ns = first_missed_ns(run, clients[section], held.node, held.lock_key, from_ns, until_ns)
+            missed_ns = first_missed_ns(run, clients[section], held.node, held.lock_key, held.key, from_ns, until_ns)
             if until_ns - missed_ns > _SLACK_NS:
                 staying[section][held.node] = _Stay(
                     *(held.key, str(held.value), max(held.from_min_ns, sent_ns.get(held.event, 0)), held.from_max_ns),
@@ -185,11 +186,16 @@ def _is_unsent(run: Recorded, one: _Ineffective) -> bool:
         later = between(use.client, node, use.done_ns, one.until_ns)
         if (
             not any(use.name in each.keys and use.value in each.arguments for each in acquiring)
-            or any({use.name, use.value} & {*each.keys, *each.arguments} for each in releasing)
-            or any(use.value in each.arguments for each in later)
+            or any(use.name in {*each.keys, *each.arguments} or _has_its_value(use, each) for each in releasing)
+            or any(_has_its_value(use, each) for each in later)
         ):
             return False
     return True
+
+
+def _has_its_value(use: Use, request: Request) -> bool:
+    """With this key, or without any: some locks use one value for all of their keys."""
+    return use.value in request.arguments and (use.name in request.keys or not request.keys)
 
 
 def _counted_twice(run: Recorded, one: _Ineffective) -> str:

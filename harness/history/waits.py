@@ -83,9 +83,10 @@ def _asked_for(run: Recorded, client: Activity, since_ns: int) -> str:
     return asked[0] if len(asked) == 1 else named[-1] if named else ""
 
 
-def first_missed_ns(run: Recorded, client: str, node: str, key: str, from_ns: int, to_ns: int) -> int:
+def first_missed_ns(run: Recorded, client: str, node: str, key: str, name: str, from_ns: int, to_ns: int) -> int:
     """From when on, of this time, an acquire of another process was under way to which the node had given an answer
-    about the key; `to_ns` if there was none: a lock that is given back when it is asked for keeps no client out."""
+    about the key, which is called `name` there; `to_ns` if there was none: a lock that is given back when it is asked
+    for keeps no client out."""
     assert run.ledger is not None, "else it would not be known whose the key is"
     ops, sent = run.calls("acquire", key=key), run.ledger.sent
     meanwhile = where(ops, ops["complete_ns"] > from_ns, ops["invoke_ns"] < to_ns)
@@ -94,7 +95,7 @@ def first_missed_ns(run: Recorded, client: str, node: str, key: str, from_ns: in
         for other, since_ns, until_ns in rows_of(meanwhile, "client", "invoke_ns", "complete_ns")
         if process_of(other) != process_of(client)
         for one in sent.between(other, node, since_ns, min(until_ns, to_ns))
-        if one.reply is not None and any(key in name for name in one.keys)
+        if one.reply is not None and (name in one.keys or any(key in each for each in one.keys))
     )
     return min((max(from_ns, at_ns) for at_ns in asked), default=to_ns)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.checkers.explained import spans_of, tell
@@ -10,6 +12,7 @@ from harness.explain.evidence import gather
 from harness.explain.examples import case_of
 from harness.explain.explanation import Explanation
 from harness.explain.kinds import Told
+from harness.history.recorded import Recorded
 from harness.report.explanations import lines, title
 from tests.explain.stories import Story
 from tests.golden import Golden
@@ -74,6 +77,20 @@ def test_clients_in_different_slots_are_let_in_by_the_nodes_that_granted_these(g
 def test_too_few_nodes_are_only_told(golden: Golden) -> None:
     golden(by_majority("nil nil nil nil OK").told("over-capacity").sentence)
     golden(by_majority("nil nil nil nil nil").told("over-capacity").sentence)
+
+
+class _Unwatchable(Story):
+    def recorded(self) -> Recorded:
+        return replace(super().recorded(), unwatchable="ZooKeeper")
+
+
+def test_nothing_is_said_of_nodes_whose_replies_are_no_grants(golden: Golden) -> None:
+    three = _Unwatchable(workload="semaphore", permits=2, clients=4)
+    for client, at in (("c1", 10), ("c2", 11), ("c3", 30)):
+        three.let_in(client, at, 60, "nil nil nil")
+    told = three.told("over-capacity")
+    golden(told.sentence)
+    assert told.cause == "unknown"
 
 
 def test_a_lock_that_shows_nothing_is_not_guessed_at(golden: Golden) -> None:

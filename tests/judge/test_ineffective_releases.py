@@ -180,6 +180,19 @@ def test_a_release_may_let_the_keys_expire_a_little_later(ttl: int, ineffective:
     assert found(history.seen("n1", "expired", 50 + ttl)).figures.ineffective == ineffective
 
 
+def test_a_key_that_a_lock_calls_by_another_name_keeps_them_out_too() -> None:
+    def of(key: str, asked: str) -> float:
+        history = History(nodes=1).watch("n1").section("c1", 10, None, asked=5).sets("c1", "v1")
+        history.op("c1", "release", "ok", 1, 50, 60)
+        history.request("c1", "n1", f"SET {key} v1 NX PX 2000", 7, 8).seen("n1", "set", 8, "v1", ttl=2_000, key=key)
+        history.seen("n1", "deleted", 800, key=key).op("c2", "acquire", "fail", 1, 100, 700)
+        history.request("c2", "n1", f"SET {asked} v2 NX PX 2000", 110, 111, reply="null", did=False)
+        return float(found(history, is_wanted=False).figures.ineffective)
+
+    assert of("k1", "k1") == of("lock:5f0c", "lock:5f0c") == 1
+    assert of("lock:5f0c", "lock:77aa") == 0
+
+
 @pytest.mark.parametrize(("since", "until", "number"), [(500, 600, 1), (560, 600, 0), (20, 40, 0), (20, 90, 1)])
 def test_a_lock_that_is_given_back_when_it_is_asked_for_keeps_nobody_out(
     since: float, until: float, number: int
@@ -197,6 +210,8 @@ def test_a_lock_that_is_given_back_when_it_is_asked_for_keeps_nobody_out(
         ("EVALSHA f00 1 k1 v1", 300, "stayed"),
         ("EVALSHA f00 1 k1 v2", 300, "unsent release"),
         ("DEL k2", 55, "unsent release"),
+        ("EVALSHA f00 1 k2 v1", 55, "unsent release"),
+        ("PUBLISH free v1", 55, "stayed"),
     ],
 )
 def test_a_release_that_sent_nothing(words: str | None, at: float, cause: str, golden: Golden) -> None:
