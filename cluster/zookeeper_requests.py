@@ -58,6 +58,11 @@ _COMMANDS: Final[Mapping[int, str]] = {
     106: "ADDWATCH",
     107: "WHOAMI",
 }
+_WORDS: Final = frozenset(
+    [b"conf", b"cons", b"crst", b"dirs", b"dump", b"envi", b"isro", b"mntr", b"ruok", b"srst", b"srvr", b"stat"]
+)
+"""What an administrator may ask over a connection, which the server answers with a text. Clients ask so, too
+(https://zookeeper.apache.org/doc/current/zookeeperAdmin.html#sc_4lw)."""
 _CREATES: Final = frozenset(["CREATE", "CREATE2", "CREATECONTAINER", "CREATETTL"])
 _WATCHES: Final = frozenset(["EXISTS", "GETDATA", "GETCHILDREN", "GETCHILDREN2"])
 _VERSIONED: Final = frozenset(["DELETE", "CHECK"])
@@ -94,12 +99,17 @@ _Said = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 
 def decode(sent: Chunks, answered: Chunks) -> Conversations:
-    """A direction of a connection is read until something in it is not ZooKeeper's protocol."""
+    """A direction of a connection is read until something in it is not ZooKeeper's protocol. An administrator's word
+    is no request of a client."""
     read = _Conversations()
     not_understood = []
     for connection in range(sent.connections):
+        asked = _bytes(sent, connection)
+        if asked.strip() in _WORDS:
+            not_understood.append(0)
+            continue
         one = _Connection(connection, read)
-        left = _each(_bytes(sent, connection), one.asked), _each(_bytes(answered, connection), one.heard)
+        left = _each(asked, one.asked), _each(_bytes(answered, connection), one.heard)
         not_understood.append(sum(left))
     return read.in_columns(not_understood)
 

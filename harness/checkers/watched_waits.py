@@ -15,7 +15,7 @@ costs time and no safety.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,7 +67,7 @@ def check(run: Recorded) -> Answer:
         return Answer(Figures(0, None))
     clients = plural(len({one.wait.client for one in found}), "client")
     text = (
-        f"{clients} waited for up to {milliseconds(longest_ms(found))} behind a node that no client would delete, "
+        f"{clients} waited for up to {milliseconds(longest_ms(found))} behind a node {_that(found)}, "
         f"while {_free(run)} and the servers were in service"
     )
 
@@ -100,6 +100,14 @@ def _behind(run: Recorded, watched: WatchedNodes) -> Iterator[_Behind]:
                         found.append(last)
         if found and longest(found).length_ns >= _LEAST_NS:
             yield longest(found)
+
+
+def _that(found: Sequence[_Behind]) -> str:
+    gone = sum(one.kept.reason.cause == "not notified" for one in found)
+    stayed = "that no client would delete"
+    if not gone:
+        return stayed
+    return "that was gone, of which no message came" if gone == len(found) else f"{stayed}, or that was gone"
 
 
 def _free(run: Recorded) -> str:

@@ -155,6 +155,12 @@ def test_what_is_no_message_is_counted_from_there_on() -> None:
     assert left == [len(garbage)] * 3
 
 
+def test_the_word_of_an_administrator_is_no_request_and_no_mistake() -> None:
+    status = b"Zookeeper version: 3.9.5\nMode: leader\n"
+    assert read(([b"srvr"], [status]), ([b"ruok\n"], [b"imok"])) == ([], [0, 0])
+    assert read(([b"help"], [status])) == ([], [len(b"help" + status)])
+
+
 def test_an_unknown_request_is_not_understood() -> None:
     unknown = asked(1, 77)
     found, left = read(([opening(), unknown, asked(2, 11)], [opened()]))

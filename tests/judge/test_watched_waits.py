@@ -106,6 +106,12 @@ def test_a_client_that_is_not_told_of_it_was_not_notified() -> None:
     assert found(cut) is None
 
 
+def test_a_wait_behind_a_node_that_is_gone_says_so(golden: Golden) -> None:
+    gone = deletes(waits(), "c1", "/k1/a-1", 800)
+    (finding,) = check(gone.recorded()).findings
+    golden(finding.text)
+
+
 def test_a_node_that_was_gone_before_the_watch_is_waited_for_in_vain() -> None:
     history = deletes(waits(), "c1", "/k1/a-1", 550)
     watches = WatchedNodes.of(history.recorded())
